@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "ops/kv_format.h"
 #include "weights/quant_type.h"
 
 namespace holdfast {
@@ -64,8 +65,6 @@ struct MatMulSlice {
 bool HasIntegerKernel(QuantType type);
 // 32 or 256: the activation group of the integer form.
 int ActivationGroup(QuantType type);
-
-enum class KvFormat { kF32, kF16, kInt8 };
 
 // One run of cells of one KV head that lie one after the other in a page, in ascending position.
 // int8: codes [n, head_dim] with one fp16 scale per group of min(64, head_dim).

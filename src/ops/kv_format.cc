@@ -1,0 +1,34 @@
+#include "ops/kv_format.h"
+
+#include <string>
+
+namespace holdfast {
+
+std::string_view KvFormatName(KvFormat format) {
+  switch (format) {
+    case KvFormat::kF32: return "f32";
+    case KvFormat::kF16: return "f16";
+    case KvFormat::kInt8: return "int8";
+  }
+  return "?";
+}
+
+Result<KvFormat> ParseKvFormat(std::string_view name) {
+  for (KvFormat format : {KvFormat::kF32, KvFormat::kF16, KvFormat::kInt8}) {
+    if (name == KvFormatName(format)) return format;
+  }
+  return InvalidArgumentError("KV format '" + std::string(name) + "', wanted f32, f16 or int8");
+}
+
+std::string_view ActivationFormatName(ActivationFormat format) {
+  return format == ActivationFormat::kF32 ? "f32" : "auto";
+}
+
+Result<ActivationFormat> ParseActivationFormat(std::string_view name) {
+  for (ActivationFormat format : {ActivationFormat::kF32, ActivationFormat::kAuto}) {
+    if (name == ActivationFormatName(format)) return format;
+  }
+  return InvalidArgumentError("activation format '" + std::string(name) + "', wanted f32 or auto");
+}
+
+}  // namespace holdfast
