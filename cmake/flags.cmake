@@ -1,6 +1,6 @@
 # Flags that every file is built with. -ffp-contract=off is part of the numerics contract
 # (docs/exactness.md): a compiler may never turn a*b+c into a fused operation by itself.
-add_compile_options(-Wall -Wextra -Werror -ffp-contract=off -fno-math-errno)
+add_compile_options(-Wall -Wextra -Werror -Wno-missing-field-initializers -ffp-contract=off -fno-math-errno)
 add_compile_definitions(_FILE_OFFSET_BITS=64 BOOST_ASIO_NO_DEPRECATED)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # Asio uses fences that g++'s TSan does not model; it says so with a warning.

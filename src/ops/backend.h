@@ -81,13 +81,13 @@ struct EmbedArgs {
 
 // HCread / HCmix (spec: qwen4exp, section 3).
 struct HcReadArgs {
-  BufferRef x;                    // [n_rows, n_streams, dim] f32
-  BufferRef norm;                 // [n_streams, dim] f32
-  const Weight* down = nullptr;   // [low_rank, n_streams * dim]
-  const Weight* up = nullptr;     // [n_streams * dim, low_rank]
-  const Weight* inject = nullptr; // [n_streams, n_streams * dim], null for the final mixer
-  BufferRef out;                  // [n_rows, dim] f32
-  BufferRef inject_out;           // [n_rows, n_streams] f32
+  BufferRef x;                     // [n_rows, n_streams, dim] f32
+  BufferRef norm;                  // [n_streams, dim] f32
+  const Weight* down = nullptr;    // [low_rank, n_streams * dim]
+  const Weight* up = nullptr;      // [n_streams * dim, low_rank]
+  const Weight* inject = nullptr;  // [n_streams, n_streams * dim], null for the final mixer
+  BufferRef out;                   // [n_rows, dim] f32
+  BufferRef inject_out;            // [n_rows, n_streams] f32
   int64_t n_rows = 0, n_streams = 0, dim = 0;
   float eps = 1e-6f;
 };
@@ -102,10 +102,10 @@ struct HcWriteArgs {
 struct MatMulArgs {
   struct Output {
     const Weight* weight = nullptr;
-    BufferRef y;                // [n_rows, weight rows] f32
-    bool float_form = false;    // never quantise the activations (gates, routers)
+    BufferRef y;              // [n_rows, weight rows] f32
+    bool float_form = false;  // never quantise the activations (gates, routers)
   };
-  BufferRef x;                  // [n_rows, n_cols] f32
+  BufferRef x;  // [n_rows, n_cols] f32
   int64_t n_rows = 0;
   std::vector<Output> outputs;
 };
@@ -113,13 +113,13 @@ struct MatMulArgs {
 // Gated delta net between its projections (spec: qwen4exp, 4.2 to 4.5 without ssm_out).
 struct GdnArgs {
   StepRows rows;
-  BufferRef qkv;        // [n_rows, channels] f32
-  BufferRef z;          // [n_rows, n_value_heads * head_dim]
-  BufferRef b, a;       // [n_rows, n_value_heads]
-  BufferRef conv;       // [conv_kernel, channels] f32 (tap-major)
+  BufferRef qkv;             // [n_rows, channels] f32
+  BufferRef z;               // [n_rows, n_value_heads * head_dim]
+  BufferRef b, a;            // [n_rows, n_value_heads]
+  BufferRef conv;            // [conv_kernel, channels] f32 (tap-major)
   BufferRef ssm_a, dt_bias;  // [n_value_heads]
-  BufferRef norm;       // [head_dim]
-  BufferRef out;        // [n_rows, n_value_heads * head_dim]
+  BufferRef norm;            // [head_dim]
+  BufferRef out;             // [n_rows, n_value_heads * head_dim]
   int n_key_heads = 0, n_value_heads = 0, head_dim = 0, conv_kernel = 0;
   float eps = 1e-6f;
   size_t state_offset = 0;  // in running: [n_value_heads, head_dim (k), head_dim (v)] f32
@@ -127,7 +127,7 @@ struct GdnArgs {
 };
 
 struct RopeArgs {
-  int dims = 0;         // rotated leading values of a vector, pairs (i, i + dims / 2)
+  int dims = 0;  // rotated leading values of a vector, pairs (i, i + dims / 2)
   float theta = 0.0f;
 };
 
@@ -138,7 +138,7 @@ struct QsaCells {
   KvFormat format = KvFormat::kInt8;
   int n_kv_heads = 0, head_dim = 0;
   size_t k_offset = 0, v_offset = 0, k_scale_offset = 0, v_scale_offset = 0;  // in a page
-  int ratio = 0;        // tokens per block, 0: no indexer, dense attention
+  int ratio = 0;  // tokens per block, 0: no indexer, dense attention
   int index_dim = 0;
   size_t pooled_offset = 0;  // in a page
   size_t tail_offset = 0;    // in running: [ratio - 1, index_dim] f32, raw keys of the open block
@@ -152,13 +152,13 @@ struct QsaAppendArgs {
   RopeArgs rope;
   float eps = 1e-6f;
   int n_heads = 0, n_index_heads = 0;
-  BufferRef q_gate;     // [n_rows, n_heads, 2 * head_dim]
-  BufferRef k, v;       // [n_rows, n_kv_heads * head_dim]
-  BufferRef index_q;    // [n_rows, n_index_heads * index_dim]; normed and rotated in place
-  BufferRef index_k;    // [n_rows, index_dim]
-  BufferRef q_norm, k_norm;              // [head_dim]
+  BufferRef q_gate;          // [n_rows, n_heads, 2 * head_dim]
+  BufferRef k, v;            // [n_rows, n_kv_heads * head_dim]
+  BufferRef index_q;         // [n_rows, n_index_heads * index_dim]; normed and rotated in place
+  BufferRef index_k;         // [n_rows, index_dim]
+  BufferRef q_norm, k_norm;  // [head_dim]
   BufferRef index_q_norm, index_k_norm;  // [index_dim]
-  BufferRef q;          // out [n_rows, n_heads * head_dim]
+  BufferRef q;                           // out [n_rows, n_heads * head_dim]
 };
 
 // Chooses blocks and attends (spec: qwen4exp, 5.1 and 5.4). out = o * Sigmoid(gate).
@@ -166,27 +166,27 @@ struct QsaAttendArgs {
   StepRows rows;
   QsaCells cells;
   int n_heads = 0, n_index_heads = 0;
-  int64_t budget = 0;   // tokens; blocks chosen = budget / ratio
+  int64_t budget = 0;  // tokens; blocks chosen = budget / ratio
   BufferRef q, q_gate, index_q;
-  BufferRef out;        // [n_rows, n_heads * head_dim]
-  BufferRef selected;   // optional [n_rows, budget / ratio] i32: chosen blocks ascending, then -1
+  BufferRef out;       // [n_rows, n_heads * head_dim]
+  BufferRef selected;  // optional [n_rows, budget / ratio] i32: chosen blocks ascending, then -1
 };
 
 // Mixture of experts with one shared expert (spec: qwen4exp, section 6).
 struct MoeArgs {
-  BufferRef u;          // [n_rows, dim]
-  BufferRef out;        // [n_rows, dim]
+  BufferRef u;    // [n_rows, dim]
+  BufferRef out;  // [n_rows, dim]
   int64_t n_rows = 0;
-  const Weight* router = nullptr;            // [n_experts, dim]
-  const Weight* gate = nullptr;              // n_experts x [ffn, dim]; the fused form when up is null
+  const Weight* router = nullptr;  // [n_experts, dim]
+  const Weight* gate = nullptr;    // n_experts x [ffn, dim]; the fused form when up is null
   const Weight* up = nullptr;
-  const Weight* down = nullptr;              // n_experts x [dim, ffn]
-  const Weight* shared_gate = nullptr, *shared_up = nullptr, *shared_down = nullptr;
-  const Weight* shared_inject = nullptr;     // [1, dim]
+  const Weight* down = nullptr;  // n_experts x [dim, ffn]
+  const Weight *shared_gate = nullptr, *shared_up = nullptr, *shared_down = nullptr;
+  const Weight* shared_inject = nullptr;  // [1, dim]
   int n_used = 0;
-  BufferRef router_logits;  // optional [n_rows, n_experts] f32
-  BufferRef router_ids;     // optional [n_rows, n_used] i32, best first
-  BufferRef router_weights; // optional [n_rows, n_used] f32
+  BufferRef router_logits;   // optional [n_rows, n_experts] f32
+  BufferRef router_ids;      // optional [n_rows, n_used] i32, best first
+  BufferRef router_weights;  // optional [n_rows, n_used] f32
 };
 
 // Hashed n-gram embedding block (spec: qwen4exp, 7.2): x += v + d.
@@ -194,18 +194,19 @@ struct PleArgs {
   StepRows rows;
   std::span<const int64_t> table_rows;  // [n_rows, n_heads]
   int n_heads = 0;
-  const Weight* table = nullptr;        // [table rows, row_width]
-  const Weight* key = nullptr;          // [n_streams * dim, n_heads * row_width]
-  const Weight* value = nullptr;        // [dim, n_heads * row_width]
+  const Weight* table = nullptr;              // [table rows, row_width]
+  const Weight* key = nullptr;                // [n_streams * dim, n_heads * row_width]
+  const Weight* value = nullptr;              // [dim, n_heads * row_width]
   BufferRef norm_key, norm_query, norm_conv;  // [n_streams, dim]
-  BufferRef conv;                       // [conv_kernel, n_streams * dim] f32 (tap-major)
+  BufferRef conv;                             // [conv_kernel, n_streams * dim] f32 (tap-major)
   int conv_kernel = 0, dilation = 0;
-  BufferRef x;                          // [n_rows, n_streams, dim]
+  BufferRef x;  // [n_rows, n_streams, dim]
   int64_t n_streams = 0, dim = 0;
   float eps = 1e-6f;
-  size_t conv_offset = 0;  // in running: [(conv_kernel - 1) * dilation, n_streams * dim], oldest first
-  BufferRef embedding;     // optional [n_rows, n_heads * row_width]
-  BufferRef added;         // optional [n_rows, n_streams * dim]: v + d
+  size_t conv_offset =
+      0;                // in running: [(conv_kernel - 1) * dilation, n_streams * dim], oldest first
+  BufferRef embedding;  // optional [n_rows, n_heads * row_width]
+  BufferRef added;      // optional [n_rows, n_streams * dim]: v + d
 };
 
 // dst[i, :] = src[rows[i], :]

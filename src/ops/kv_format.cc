@@ -6,9 +6,12 @@ namespace holdfast {
 
 std::string_view KvFormatName(KvFormat format) {
   switch (format) {
-    case KvFormat::kF32: return "f32";
-    case KvFormat::kF16: return "f16";
-    case KvFormat::kInt8: return "int8";
+    case KvFormat::kF32:
+      return "f32";
+    case KvFormat::kF16:
+      return "f16";
+    case KvFormat::kInt8:
+      return "int8";
   }
   return "?";
 }
