@@ -1,0 +1,60 @@
+#include "base/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace holdfast {
+
+Result<MappedFile> MappedFile::Open(const std::string& path) {
+  MappedFile file;
+  file.path_ = path;
+  // O_NONBLOCK: opening a FIFO must not wait for a writer.
+  file.fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file.fd_ < 0) return ErrnoError(errno, path);
+  struct stat info {};
+  if (::fstat(file.fd_, &info) != 0) return ErrnoError(errno, path);
+  if (!S_ISREG(info.st_mode)) return InvalidArgumentError(path + " is not a regular file");
+  file.size_ = static_cast<size_t>(info.st_size);
+  if (file.size_ > 0) {
+    void* data = ::mmap(nullptr, file.size_, PROT_READ, MAP_SHARED, file.fd_, 0);
+    if (data == MAP_FAILED) {
+      const int error = errno;
+      return ErrnoError(error, path + ": mapping " + std::to_string(file.size_) + " bytes");
+    }
+    file.data_ = static_cast<const std::byte*>(data);
+  }
+  return file;
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      fd_(std::exchange(other.fd_, -1)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  if (this != &other) {
+    Release();
+    path_ = std::move(other.path_);
+    data_ = std::exchange(other.data_, nullptr);
+    size_ = std::exchange(other.size_, 0);
+    fd_ = std::exchange(other.fd_, -1);
+  }
+  return *this;
+}
+
+MappedFile::~MappedFile() { Release(); }
+
+void MappedFile::Release() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+  if (fd_ >= 0) ::close(fd_);
+  data_ = nullptr;
+  fd_ = -1;
+}
+
+}  // namespace holdfast

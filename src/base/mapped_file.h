@@ -1,0 +1,44 @@
+#ifndef HOLDFAST_BASE_MAPPED_FILE_H_
+#define HOLDFAST_BASE_MAPPED_FILE_H_
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "base/status.h"
+
+namespace holdfast {
+
+// A regular file mapped read-only, whole. Pages are read when they are touched; nothing is copied.
+// The descriptor stays open for callers that would rather read(2) than fault.
+//
+// Threads: immutable. The file must not be truncated while it is mapped (touching the lost part
+// would raise SIGBUS).
+class MappedFile {
+ public:
+  // kNotFound, kPermissionDenied or kResourceExhausted by errno; kInvalidArgument for what is not a
+  // regular file.
+  static Result<MappedFile> Open(const std::string& path);
+
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  const std::string& path() const { return path_; }
+  size_t size() const { return size_; }
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  int fd() const { return fd_; }
+
+ private:
+  MappedFile() = default;
+  void Release();
+
+  std::string path_;
+  const std::byte* data_ = nullptr;  // page-aligned; null for an empty file
+  size_t size_ = 0;
+  int fd_ = -1;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_BASE_MAPPED_FILE_H_
