@@ -172,6 +172,9 @@ struct QsaAttendArgs {
   BufferRef selected;  // optional [n_rows, budget / ratio] i32: chosen blocks ascending, then -1
 };
 
+// Largest MoeArgs::n_used.
+inline constexpr int kMaxExpertsUsed = 64;
+
 // Mixture of experts with one shared expert (spec: qwen4exp, section 6).
 struct MoeArgs {
   BufferRef u;    // [n_rows, dim]

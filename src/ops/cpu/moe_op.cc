@@ -1,0 +1,168 @@
+#include <algorithm>
+#include <cstring>
+
+#include "ops/cpu/cpu_backend.h"
+#include "ops/cpu/scalar_math.h"
+
+namespace holdfast {
+namespace {
+
+// One row's use of one expert. Pairs are sorted by expert, then row.
+struct Pair {
+  int32_t row;
+  float weight;
+};
+
+// The n_used largest logits, ties to the lower id; best first.
+void TopExperts(const float* logits, int64_t n_experts, int n_used, int32_t* ids) {
+  int n = 0;
+  for (int32_t e = 0; e < n_experts; ++e) {
+    if (n == n_used && !(logits[e] > logits[ids[n - 1]])) continue;
+    int place = n < n_used ? n++ : n - 1;
+    for (; place > 0 && logits[e] > logits[ids[place - 1]]; --place) ids[place] = ids[place - 1];
+    ids[place] = e;
+  }
+}
+
+// softmax over the chosen ones: the sum over all experts cancels. Summed in ascending expert id.
+void ExpertWeights(const float* logits, int n_used, const int32_t* ids, float* weights) {
+  float e[kMaxExpertsUsed];
+  int32_t order[kMaxExpertsUsed];
+  for (int i = 0; i < n_used; ++i) {
+    e[i] = Exp(logits[ids[i]] - logits[ids[0]]);
+    order[i] = i;
+  }
+  std::sort(order, order + n_used, [&](int32_t a, int32_t b) { return ids[a] < ids[b]; });
+  float sum = 0.0f;
+  for (int i = 0; i < n_used; ++i) sum += e[order[i]];
+  for (int i = 0; i < n_used; ++i) weights[i] = e[i] / sum;
+}
+
+// The two halves of a fused gate-and-up stack.
+WeightView RowsOf(const WeightView& fused, int64_t first_row, int64_t n_rows) {
+  WeightView half = fused;
+  half.data = fused.Row(first_row);
+  half.n_rows = n_rows;
+  return half;
+}
+
+}  // namespace
+
+Status CpuBackend::Moe(const MoeArgs& args) {
+  scratch_.Reset();
+  const WeightView& down = args.down->view();
+  const int64_t dim = down.n_rows, ffn = down.n_cols, n_rows = args.n_rows;
+  const int64_t n_experts = args.router->n_rows();
+  const int n_used = args.n_used;
+  const float* u = HostData(args.u);
+  float* out = HostData(args.out);
+  const WeightView gate = args.up ? args.gate->view() : RowsOf(args.gate->view(), 0, ffn);
+  const WeightView up = args.up ? args.up->view() : RowsOf(args.gate->view(), ffn, ffn);
+
+  // Router, the shared expert's first half, and its scalar gate, all from u.
+  const int64_t shared_ffn = args.shared_down->n_cols();
+  float* logits = args.router_logits.buffer ? HostData(args.router_logits)
+                                            : scratch_.Get<float>(n_rows * n_experts);
+  float* shared_gate = scratch_.Get<float>(n_rows * shared_ffn);
+  float* shared_up = scratch_.Get<float>(n_rows * shared_ffn);
+  float* shared_weight = scratch_.Get<float>(n_rows);
+  const Product products[] = {
+      {&args.router->view(), true, logits, n_experts},
+      {&args.shared_inject->view(), true, shared_weight, 1},
+      {&args.shared_gate->view(), false, shared_gate, shared_ffn},
+      {&args.shared_up->view(), false, shared_up, shared_ffn},
+      // Only so that the activations they need are prepared with the others.
+      {&gate, false, nullptr, 0},
+      {&up, false, nullptr, 0},
+  };
+  const PreparedRows rows = Prepare(u, n_rows, dim, products);
+  RunProducts(rows, std::span(products, 4));
+
+  int32_t* ids = args.router_ids.buffer ? HostData<int32_t>(args.router_ids)
+                                        : scratch_.Get<int32_t>(n_rows * n_used);
+  float* weights = args.router_weights.buffer ? HostData(args.router_weights)
+                                              : scratch_.Get<float>(n_rows * n_used);
+  pool_.For(n_rows, [&](int64_t row, int) {
+    const float* row_logits = logits + row * n_experts;
+    TopExperts(row_logits, n_experts, n_used, ids + row * n_used);
+    ExpertWeights(row_logits, n_used, ids + row * n_used, weights + row * n_used);
+    float* sg = shared_gate + row * shared_ffn;
+    kernels_->swiglu(sg, shared_up + row * shared_ffn, shared_ffn, sg);
+    kernels_->sigmoid(shared_weight + row, 1, shared_weight + row);
+  });
+
+  // Pairs by expert.
+  const int64_t n_pairs = n_rows * n_used;
+  auto* first = scratch_.Get<int64_t>(n_experts + 1);
+  std::memset(first, 0, (n_experts + 1) * sizeof(int64_t));
+  for (int64_t i = 0; i < n_pairs; ++i) ++first[ids[i] + 1];
+  for (int64_t e = 0; e < n_experts; ++e) first[e + 1] += first[e];
+  auto* pairs = scratch_.Get<Pair>(n_pairs);
+  auto* pair_rows = scratch_.Get<int32_t>(n_pairs);
+  auto* fill = scratch_.Get<int64_t>(n_experts);
+  std::copy(first, first + n_experts, fill);
+  for (int64_t row = 0; row < n_rows; ++row) {
+    for (int j = 0; j < n_used; ++j) {
+      const int64_t slot = fill[ids[row * n_used + j]]++;
+      pairs[slot] = {static_cast<int32_t>(row), weights[row * n_used + j]};
+      pair_rows[slot] = static_cast<int32_t>(row);
+    }
+  }
+  auto* active = scratch_.Get<int32_t>(n_experts);
+  int64_t n_active = 0;
+  for (int32_t e = 0; e < n_experts; ++e) {
+    if (first[e + 1] > first[e]) active[n_active++] = e;
+  }
+
+  // Gate and up of every expert in use: each is read once for all of its rows.
+  float* expert_gate = scratch_.Get<float>(n_pairs * ffn);
+  float* expert_up = scratch_.Get<float>(n_pairs * ffn);
+  const int64_t slice = std::max<int64_t>(SliceRows(ffn * n_active * 2) / 16 * 16, 16);
+  const int64_t n_slices = (ffn + slice - 1) / slice;
+  pool_.For(n_active * n_slices * 2, [&](int64_t task, int) {
+    const int32_t e = active[task / (n_slices * 2)];
+    const bool is_up = task / n_slices % 2 == 1;
+    const int64_t begin = task % n_slices * slice, end = std::min(begin + slice, ffn);
+    RunSlice(is_up ? up : gate, e, false, rows, pair_rows + first[e], 0, first[e + 1] - first[e],
+             begin, end, (is_up ? expert_up : expert_gate) + first[e] * ffn + begin, ffn);
+  });
+  pool_.For(n_pairs, [&](int64_t i, int) {
+    kernels_->swiglu(expert_gate + i * ffn, expert_up + i * ffn, ffn, expert_gate + i * ffn);
+  });
+
+  const Product routed_down[] = {{.weight = &down}};
+  const PreparedRows hidden = Prepare(expert_gate, n_pairs, ffn, routed_down);
+  const Product shared_down[] = {{.weight = &args.shared_down->view()}};
+  const PreparedRows shared_hidden = Prepare(shared_gate, n_rows, shared_ffn, shared_down);
+  // A task owns a slice of the output for all rows and adds its experts in ascending id.
+  const int64_t out_slice = std::min<int64_t>(SliceRows(dim), 64);
+  const int64_t n_out_slices = (dim + out_slice - 1) / out_slice;
+  pool_.For(n_out_slices, [&](int64_t task, int thread) {
+    const int64_t begin = task * out_slice, end = std::min(begin + out_slice, dim);
+    Scratch& local = thread_scratch_[thread];
+    local.Reset();
+    float* part = local.Get<float>(n_rows * out_slice);
+    for (int64_t row = 0; row < n_rows; ++row) {
+      std::memset(out + row * dim + begin, 0, (end - begin) * sizeof(float));
+    }
+    for (int64_t i = 0; i < n_active; ++i) {
+      const int32_t e = active[i];
+      const int64_t n = first[e + 1] - first[e];
+      RunSlice(down, e, false, hidden, nullptr, first[e], n, begin, end, part, out_slice);
+      for (int64_t j = 0; j < n; ++j) {
+        const Pair& pair = pairs[first[e] + j];
+        kernels_->axpy(pair.weight, part + j * out_slice, end - begin,
+                       out + pair.row * dim + begin);
+      }
+    }
+    RunSlice(args.shared_down->view(), 0, false, shared_hidden, nullptr, 0, n_rows, begin, end,
+             part, out_slice);
+    for (int64_t row = 0; row < n_rows; ++row) {
+      kernels_->axpy(shared_weight[row], part + row * out_slice, end - begin,
+                     out + row * dim + begin);
+    }
+  });
+  return OkStatus();
+}
+
+}  // namespace holdfast
