@@ -61,7 +61,8 @@ class GgufWriter {
                                       std::span<const int> n_tensors_of_part,
                                       int n_threads = 1) const;
 
-  // Bytes of a tensor's data as declared.
+  int n_tensors() const { return static_cast<int>(tensors_.size()); }
+  // Of all tensors' data, without padding.
   int64_t tensor_bytes() const;
 
  private:
