@@ -1,0 +1,182 @@
+#include <fmt/format.h>
+
+#include "model/model_parts.h"
+
+namespace holdfast {
+namespace {
+
+std::span<const std::byte> AsBytes(std::span<const float> values) { return std::as_bytes(values); }
+
+// Limits of the ops that the configuration itself does not have.
+Status CheckSupported(const ModelConfig& config, KvFormat format) {
+  if (config.n_experts_used > kMaxExpertsUsed) {
+    return UnimplementedError(fmt::format("expert_used_count is {}, at most {} are supported",
+                                          config.n_experts_used, kMaxExpertsUsed));
+  }
+  if (format == KvFormat::kInt8 && config.head_dim % CellGroup(config.head_dim) != 0) {
+    return UnimplementedError(
+        fmt::format("head dimension {} is not a multiple of {}, which --kv int8 needs; use f16",
+                    config.head_dim, kInt8CellGroup));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> Model::Load(const std::string& path, const ModelOptions& options,
+                                           Backend* backend) {
+  if (options.max_rows < 1) {
+    return InvalidArgumentError(
+        fmt::format("steps of {} rows, wanted at least 1", options.max_rows));
+  }
+  std::unique_ptr<Model> model(new Model(backend, options));
+  HF_ASSIGN_OR_RETURN(model->file_, GgufFile::Open(path));
+  if (!options.mtp_path.empty()) {
+    HF_ASSIGN_OR_RETURN(model->mtp_file_, GgufFile::Open(options.mtp_path));
+  }
+  HF_ASSIGN_OR_RETURN(model->config_,
+                      ReadModelConfig(*model->file_, model->mtp_file_.get(), options.config));
+  HF_RETURN_IF_ERROR(CheckSupported(model->config_, options.kv_format));
+  HF_ASSIGN_OR_RETURN(model->layout_,
+                      StateLayout::Create(model->config_, options.kv_format, StateSection::kTrunk,
+                                          options.page_tokens));
+  HF_RETURN_IF_ERROR(model->LoadWeights());
+  HF_RETURN_IF_ERROR(model->AllocateScratch());
+  return model;
+}
+
+Model::Model(Backend* backend, const ModelOptions& options)
+    : backend_(backend), options_(options) {}
+
+Model::~Model() {
+  // Nothing may still run on buffers that go away now; errors have no one left to hear them.
+  (void)backend_->Synchronize();
+}
+
+Result<const Weight*> Model::LoadWeight(const WeightView& view) {
+  if (!view.exists()) return static_cast<const Weight*>(nullptr);
+  HF_ASSIGN_OR_RETURN(std::unique_ptr<Weight> weight, backend_->LoadWeight(view));
+  weights_.push_back(std::move(weight));
+  return static_cast<const Weight*>(weights_.back().get());
+}
+
+Result<BufferRef> Model::UploadFloats(std::span<const float> values) {
+  HF_ASSIGN_OR_RETURN(std::unique_ptr<Buffer> buffer, backend_->Allocate(values.size_bytes()));
+  const BufferRef ref{buffer.get(), 0};
+  buffers_.push_back(std::move(buffer));
+  HF_RETURN_IF_ERROR(backend_->Upload(ref, AsBytes(values)));
+  HF_RETURN_IF_ERROR(backend_->Synchronize());  // `values` may be gone after this call
+  return ref;
+}
+
+Result<BufferRef> Model::LoadFloats(const WeightView& view) {
+  if (!view.exists()) return BufferRef{};
+  return UploadFloats(ToFloats(view));
+}
+
+// From [channels, taps] as files have it to [taps, channels].
+Result<BufferRef> Model::LoadConv(const WeightView& view) {
+  const std::vector<float> values = ToFloats(view);
+  const int64_t taps = view.n_cols, channels = view.n_rows;
+  std::vector<float> transposed(values.size());
+  for (int64_t c = 0; c < channels; ++c) {
+    for (int64_t t = 0; t < taps; ++t) transposed[t * channels + c] = values[c * taps + t];
+  }
+  return UploadFloats(transposed);
+}
+
+Status Model::LoadHc(const HcWeights& weights, Hc* hc) {
+  HF_ASSIGN_OR_RETURN(hc->norm, LoadFloats(weights.norm));
+  HF_ASSIGN_OR_RETURN(hc->down, LoadWeight(weights.down));
+  HF_ASSIGN_OR_RETURN(hc->up, LoadWeight(weights.up));
+  HF_ASSIGN_OR_RETURN(hc->inject, LoadWeight(weights.inject));
+  return OkStatus();
+}
+
+Status Model::LoadLayer(int index, const LayerWeights& weights, Layer* layer) {
+  layer->index = index;
+  HF_RETURN_IF_ERROR(LoadHc(weights.hc_attn, &layer->hc_attn));
+  HF_RETURN_IF_ERROR(LoadHc(weights.hc_ffn, &layer->hc_ffn));
+  if (config_.layer_kinds[index] == LayerKind::kGdn) {
+    const GdnWeights& w = weights.gdn();
+    Layer::Gdn& gdn = layer->gdn.emplace();
+    HF_ASSIGN_OR_RETURN(gdn.qkv, LoadWeight(w.qkv));
+    HF_ASSIGN_OR_RETURN(gdn.gate, LoadWeight(w.gate));
+    HF_ASSIGN_OR_RETURN(gdn.beta, LoadWeight(w.beta));
+    HF_ASSIGN_OR_RETURN(gdn.alpha, LoadWeight(w.alpha));
+    HF_ASSIGN_OR_RETURN(gdn.out, LoadWeight(w.out));
+    HF_ASSIGN_OR_RETURN(gdn.a, LoadFloats(w.a));
+    HF_ASSIGN_OR_RETURN(gdn.dt_bias, LoadFloats(w.dt_bias));
+    HF_ASSIGN_OR_RETURN(gdn.conv, LoadConv(w.conv));
+    HF_ASSIGN_OR_RETURN(gdn.norm, LoadFloats(w.norm));
+    gdn.state_offset = layout_.FindRunning(index, PartKind::kGdnState)->offset;
+    gdn.conv_offset = layout_.FindRunning(index, PartKind::kGdnConv)->offset;
+  } else {
+    const QsaWeights& w = weights.qsa();
+    Layer::Qsa& qsa = layer->qsa.emplace();
+    HF_ASSIGN_OR_RETURN(qsa.q, LoadWeight(w.q));
+    HF_ASSIGN_OR_RETURN(qsa.k, LoadWeight(w.k));
+    HF_ASSIGN_OR_RETURN(qsa.v, LoadWeight(w.v));
+    HF_ASSIGN_OR_RETURN(qsa.out, LoadWeight(w.out));
+    HF_ASSIGN_OR_RETURN(qsa.q_norm, LoadFloats(w.q_norm));
+    HF_ASSIGN_OR_RETURN(qsa.k_norm, LoadFloats(w.k_norm));
+    HF_ASSIGN_OR_RETURN(qsa.index_q, LoadWeight(w.index_q));
+    HF_ASSIGN_OR_RETURN(qsa.index_k, LoadWeight(w.index_k));
+    HF_ASSIGN_OR_RETURN(qsa.index_q_norm, LoadFloats(w.index_q_norm));
+    HF_ASSIGN_OR_RETURN(qsa.index_k_norm, LoadFloats(w.index_k_norm));
+    QsaCells& cells = qsa.cells;
+    cells.format = options_.kv_format;
+    cells.n_kv_heads = config_.n_kv_heads;
+    cells.head_dim = config_.head_dim;
+    cells.ratio = config_.block_ratio[index];
+    cells.index_dim = config_.index_dim;
+    const auto cell = [&](PartKind kind) {
+      const Part* part = layout_.FindCell(index, kind);
+      return part == nullptr ? size_t{0} : part->offset;
+    };
+    cells.k_offset = cell(PartKind::kKeys);
+    cells.v_offset = cell(PartKind::kValues);
+    cells.k_scale_offset = cell(PartKind::kKeyScales);
+    cells.v_scale_offset = cell(PartKind::kValueScales);
+    cells.pooled_offset = cell(PartKind::kPooledKeys);
+    const Part* tail = layout_.FindRunning(index, PartKind::kIndexerTail);
+    cells.tail_offset = tail == nullptr ? 0 : tail->offset;
+  }
+  if (weights.ple) {
+    const PleWeights& w = *weights.ple;
+    Layer::Ple& ple = layer->ple.emplace();
+    HF_ASSIGN_OR_RETURN(ple.table, LoadWeight(w.table));
+    HF_ASSIGN_OR_RETURN(ple.key, LoadWeight(w.key));
+    HF_ASSIGN_OR_RETURN(ple.value, LoadWeight(w.value));
+    HF_ASSIGN_OR_RETURN(ple.norm_key, LoadFloats(w.norm_key));
+    HF_ASSIGN_OR_RETURN(ple.norm_query, LoadFloats(w.norm_query));
+    HF_ASSIGN_OR_RETURN(ple.norm_conv, LoadFloats(w.norm_conv));
+    HF_ASSIGN_OR_RETURN(ple.conv, LoadConv(w.conv));
+    ple.conv_offset = layout_.FindRunning(index, PartKind::kPleConv)->offset;
+  }
+  HF_ASSIGN_OR_RETURN(layer->router, LoadWeight(weights.moe.router));
+  HF_ASSIGN_OR_RETURN(layer->expert_gate, LoadWeight(weights.moe.gate));
+  HF_ASSIGN_OR_RETURN(layer->expert_up, LoadWeight(weights.moe.up));
+  HF_ASSIGN_OR_RETURN(layer->expert_down, LoadWeight(weights.moe.down));
+  HF_ASSIGN_OR_RETURN(layer->shared_gate, LoadWeight(weights.moe.shared_gate_proj));
+  HF_ASSIGN_OR_RETURN(layer->shared_up, LoadWeight(weights.moe.shared_up));
+  HF_ASSIGN_OR_RETURN(layer->shared_down, LoadWeight(weights.moe.shared_down));
+  HF_ASSIGN_OR_RETURN(layer->shared_inject, LoadWeight(weights.moe.shared_gate));
+  return OkStatus();
+}
+
+Status Model::LoadWeights() {
+  HF_ASSIGN_OR_RETURN(const ModelWeights weights,
+                      BindModelWeights(config_, *file_, mtp_file_.get()));
+  HF_ASSIGN_OR_RETURN(token_embd_, LoadWeight(weights.token_embd));
+  HF_ASSIGN_OR_RETURN(output_, LoadWeight(weights.output));
+  output_hc_ = std::make_unique<Hc>();
+  HF_RETURN_IF_ERROR(LoadHc(weights.output_hc, output_hc_.get()));
+  layers_.resize(config_.n_layers);
+  for (int i = 0; i < config_.n_layers; ++i) {
+    HF_RETURN_IF_ERROR(LoadLayer(i, weights.layers[i], &layers_[i]));
+  }
+  return OkStatus();
+}
+
+}  // namespace holdfast

@@ -1,0 +1,65 @@
+#ifndef HOLDFAST_MODEL_MODEL_PARTS_H_
+#define HOLDFAST_MODEL_MODEL_PARTS_H_
+
+// What model.h keeps hidden: weights of a layer as the backend knows them, and scratch.
+
+#include <optional>
+
+#include "model/model.h"
+
+namespace holdfast {
+
+struct Model::Hc {
+  BufferRef norm;
+  const Weight* down = nullptr;
+  const Weight* up = nullptr;
+  const Weight* inject = nullptr;  // null: the final mixer
+};
+
+struct Model::Layer {
+  struct Gdn {
+    const Weight *qkv, *gate, *beta, *alpha, *out;
+    BufferRef a, dt_bias, conv, norm;
+    size_t state_offset, conv_offset;
+  };
+  struct Qsa {
+    const Weight *q, *k, *v, *out, *index_q, *index_k;
+    BufferRef q_norm, k_norm, index_q_norm, index_k_norm;
+    QsaCells cells;
+  };
+  struct Ple {
+    const Weight *table, *key, *value;
+    BufferRef norm_key, norm_query, norm_conv, conv;
+    size_t conv_offset;
+  };
+
+  int index = 0;
+  Hc hc_attn, hc_ffn;
+  std::optional<Gdn> gdn;
+  std::optional<Qsa> qsa;
+  std::optional<Ple> ple;
+  const Weight *router, *expert_gate, *expert_up, *expert_down;
+  const Weight *shared_gate, *shared_up, *shared_down, *shared_inject;
+};
+
+// Buffers of one step, sized for max_rows. GDN and QSA layers use the same memory in turn.
+struct Model::Scratch {
+  BufferRef x;       // [rows, streams, hidden]
+  BufferRef u;       // [rows, hidden] input of a sub-block
+  BufferRef inject;  // [rows, streams]
+  BufferRef o;       // [rows, hidden] output of a sub-block
+  struct {
+    BufferRef qkv, z, b, a, out;
+  } gdn;
+  struct {
+    BufferRef q_gate, k, v, index_q, index_k, q, out;
+  } qsa;
+  // Output rows, kOutputRows at a time.
+  BufferRef x_out, mixed, logits;
+  // Only written while a tap is set.
+  BufferRef router_logits, router_ids, router_weights, selected, ple_embedding, ple_added;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_MODEL_MODEL_PARTS_H_
