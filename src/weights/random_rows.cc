@@ -155,7 +155,7 @@ bool IsPlain(QuantType type) {
 // The standard deviation of values with block scale 1, measured.
 double UnitSigma(QuantType type) {
   const QuantTypeInfo& info = InfoOf(type);
-  constexpr int kBlocks = 256;
+  constexpr int kBlocks = 64;
   std::vector<std::byte> block(static_cast<size_t>(info.block_bytes));
   std::vector<float> values(static_cast<size_t>(info.block_size));
   double squares = 0;
