@@ -1,0 +1,276 @@
+#include "engine/engine.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <future>
+
+#include "engine/reuse.h"
+#include "token/vocabulary.h"
+
+namespace holdfast {
+namespace {
+
+constexpr int kMaxSlots = 256;
+constexpr auto kStallPause = std::chrono::milliseconds(2);
+constexpr auto kIdleCheck = std::chrono::seconds(1);
+
+// Rough: what a step's rows need beside the model's own buffers.
+uint64_t ScratchBytes(const ModelConfig& config, int64_t max_rows) {
+  const uint64_t row = 3 * config.hc_width() + 2 * config.hidden_size +
+                       std::max(config.gdn_conv_channels() * 2 + 2 * config.gdn_value_width(),
+                                int64_t{config.n_heads} * config.head_dim * 4) +
+                       2 * config.n_experts_used * config.expert_ffn;
+  return (row * max_rows + 33 * config.vocab_size) * sizeof(float);
+}
+
+}  // namespace
+
+Status EngineOptions::Validate() const {
+  if (model_path.empty()) return InvalidArgumentError("no model file was named (--model)");
+  if (ctx < 0) return InvalidArgumentError(fmt::format("ctx is {}, wanted 0 or more", ctx));
+  if (n_slots < 1 || n_slots > kMaxSlots) {
+    return InvalidArgumentError(fmt::format("slots is {}, wanted 1 to {}", n_slots, kMaxSlots));
+  }
+  if (!(step_target_ms >= 1 && step_target_ms <= 60000)) {
+    return InvalidArgumentError(
+        fmt::format("step_target_ms is {}, wanted 1 to 60000", step_target_ms));
+  }
+  if (max_rows < n_slots || max_rows > 8192) {
+    return InvalidArgumentError(
+        fmt::format("rows of a step are {}, wanted slots ({}) to 8192", max_rows, n_slots));
+  }
+  if (max_queue < 1)
+    return InvalidArgumentError(fmt::format("queue is {}, wanted 1 or more", max_queue));
+  return OkStatus();
+}
+
+Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options,
+                                               const Progress& progress) {
+  HF_RETURN_IF_ERROR(options.Validate());
+  std::unique_ptr<Engine> engine(new Engine(options));
+  HF_RETURN_IF_ERROR(engine->Load(progress ? progress : Progress([](std::string_view, double) {})));
+  engine->thread_ = std::thread([e = engine.get()] { e->Run(); });
+  return engine;
+}
+
+Status Engine::Load(const Progress& progress) {
+  progress("opening the model", 0.0);
+  HF_ASSIGN_OR_RETURN(backend_, CpuBackend::Create({.n_threads = options_.n_threads,
+                                                    .kernels = options_.kernels,
+                                                    .activations = options_.activations}));
+  HF_ASSIGN_OR_RETURN(model_, Model::Load(options_.model_path,
+                                          {.mtp_path = options_.mtp_path,
+                                           .kv_format = options_.kv_format,
+                                           .max_rows = options_.max_rows},
+                                          backend_.get()));
+  progress("reading the vocabulary", 0.5);
+  HF_ASSIGN_OR_RETURN(VocabularyData vocabulary, ReadVocabulary(model_->file()));
+  std::string chat_template = vocabulary.chat_template;
+  HF_ASSIGN_OR_RETURN(tokenizer_, Tokenizer::Create(std::move(vocabulary)));
+  if (tokenizer_->vocab_size() > model_->config().vocab_size) {
+    return InvalidArgumentError(
+        fmt::format("{}: {} tokens in the vocabulary, but token_embd has {} rows",
+                    options_.model_path, tokenizer_->vocab_size(), model_->config().vocab_size));
+  }
+  HF_ASSIGN_OR_RETURN(chat_template_, ChatTemplate::Create(std::move(chat_template)));
+
+  progress("planning memory", 0.8);
+  const StateLayout& layout = model_->layout();
+  const HostMemory host = ReadHostMemory();
+  HF_ASSIGN_OR_RETURN(
+      plan_, MakeMemoryPlan({.host = host,
+                             .min_free_bytes = options_.min_free_bytes,
+                             .memory_limit_bytes = options_.memory_limit_bytes,
+                             .weight_bytes = model_->file().file_bytes(),
+                             .scratch_bytes = ScratchBytes(model_->config(), options_.max_rows),
+                             .trunk = &layout,
+                             .trained_ctx = model_->config().context_length,
+                             .ctx = options_.ctx,
+                             .n_slots = options_.n_slots,
+                             .cache_ram_bytes = options_.cache_ram_bytes}));
+  if (plan_.ctx > model_->config().context_length) {
+    plan_.notes.push_back(
+        fmt::format("context of {} tokens is beyond the {} the model was trained on", plan_.ctx,
+                    model_->config().context_length));
+  }
+  guard_ = std::make_unique<MemoryGuard>(
+      MemoryGuard::Options{.min_free_bytes = options_.min_free_bytes,
+                           .memory_limit_bytes = options_.memory_limit_bytes});
+  HF_ASSIGN_OR_RETURN(
+      cache_,
+      StateCache::Create({.backend = backend_.get(),
+                          .trunk = &layout,
+                          .params = {.cache_ram_bytes = plan_.cache_bytes,
+                                     .work_bytes = plan_.work_bytes,
+                                     .cache_min_free_bytes = options_.min_free_bytes,
+                                     .min_write_tokens = options_.min_write_tokens,
+                                     .min_read_tokens = options_.min_read_tokens},
+                          .policy = ChooseCheckpointPolicy(layout, plan_.ctx).policy,
+                          .consent = [this](size_t bytes) { return guard_->Consent(bytes); }}));
+  scheduler_ = std::make_unique<Scheduler>(
+      model_.get(), cache_.get(), tokenizer_.get(),
+      SchedulerOptions{
+          .ctx = plan_.ctx, .n_slots = plan_.n_slots, .step_target_ms = options_.step_target_ms});
+  progress("ready", 1.0);
+  return OkStatus();
+}
+
+Engine::~Engine() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+Status Engine::CheckRequest(const GenerateRequest& request) const {
+  if (request.prompt.empty()) return InvalidArgumentError("the prompt has no tokens");
+  HF_RETURN_IF_ERROR(request.sampling.Validate(vocab_size()));
+  for (size_t i = 0; i < request.prompt.size(); ++i) {
+    if (request.prompt[i] < 0 || request.prompt[i] >= vocab_size()) {
+      return InvalidArgumentError(fmt::format("prompt token {} at position {}, ids go from 0 to {}",
+                                              request.prompt[i], i, vocab_size() - 1));
+    }
+  }
+  const int64_t n_prompt = static_cast<int64_t>(request.prompt.size());
+  if (n_prompt >= plan_.ctx) {
+    return OutOfRangeError(fmt::format(
+        "the prompt has {} tokens, the context holds {} including the reply", n_prompt, plan_.ctx));
+  }
+  if (request.max_tokens < -1) {
+    return InvalidArgumentError(
+        fmt::format("max_tokens is {}, wanted -1 (no limit) or more", request.max_tokens));
+  }
+  if (request.n_top_logprobs > vocab_size()) {
+    return InvalidArgumentError(fmt::format("{} logprobs asked for, the vocabulary has {} tokens",
+                                            request.n_top_logprobs, vocab_size()));
+  }
+  return OkStatus();
+}
+
+Result<RequestId> Engine::Submit(GenerateRequest request, std::shared_ptr<RequestSink> sink) {
+  HF_RETURN_IF_ERROR(CheckRequest(request));
+  RequestId id;
+  {
+    const std::lock_guard lock(mutex_);
+    if (draining_ || stop_) return UnavailableError("the engine is shutting down");
+    const int64_t n_waiting = n_waiting_ + static_cast<int64_t>(arrivals_.size());
+    if (n_waiting >= options_.max_queue) {
+      return UnavailableError(
+          fmt::format("{} requests are waiting, more are not taken", n_waiting));
+    }
+    id = next_id_++;
+    idle_ = false;
+    arrivals_.push_back({id, std::move(request), std::move(sink)});
+  }
+  wake_.notify_all();
+  return id;
+}
+
+void Engine::Cancel(RequestId id) {
+  {
+    const std::lock_guard lock(mutex_);
+    cancels_.push_back(id);
+  }
+  wake_.notify_all();
+}
+
+void Engine::RunBetweenSteps(const std::function<void(Scheduler&, StateCache&)>& fn) {
+  std::promise<void> done;
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back([&] {
+      fn(*scheduler_, *cache_);
+      done.set_value();
+    });
+  }
+  wake_.notify_all();
+  done.get_future().wait();
+}
+
+ReuseInfo Engine::Explain(const std::vector<TokenId>& prompt) {
+  ReuseInfo info;
+  RunBetweenSteps([&](Scheduler&, StateCache& cache) {
+    info = ExplainMatch(cache.Find(TokenView(prompt)), static_cast<int64_t>(prompt.size()),
+                        *tokenizer_);
+  });
+  return info;
+}
+
+EngineStatus Engine::status() {
+  EngineStatus status{.cache = cache_->stats(), .host = guard_->last()};
+  RunBetweenSteps(
+      [&](Scheduler& scheduler, StateCache&) { status.scheduler = scheduler.status(); });
+  return status;
+}
+
+void Engine::Shutdown(std::chrono::milliseconds timeout) {
+  std::unique_lock lock(mutex_);
+  draining_ = true;
+  drained_.wait_for(lock, timeout, [&] { return idle_; });
+  lock.unlock();
+  RunBetweenSteps([](Scheduler& scheduler, StateCache&) {
+    scheduler.CancelAll(CancelledError("the server is shutting down"));
+  });
+}
+
+// Under pressure memory is given back in a fixed order, most easily rebuilt first.
+void Engine::RelieveMemory() {
+  uint64_t shortage = guard_->Shortage();
+  if (shortage == 0) return;
+  uint64_t given = 0;
+  for (GiveBack level : {GiveBack::kFreeBuffers, GiveBack::kOnDisk, GiveBack::kParked}) {
+    if (given >= shortage) break;
+    given += cache_->Release(level, shortage - given);
+  }
+  if (given > 0) {
+    spdlog::warn("memory: the host is {} MiB short of --cache-min-free; gave {} MiB back",
+                 shortage >> 20, given >> 20);
+  }
+}
+
+void Engine::Run() {
+  for (;;) {
+    std::vector<Arrival> arrivals;
+    std::vector<RequestId> cancels;
+    std::vector<std::function<void()>> tasks;
+    bool stop;
+    {
+      const std::lock_guard lock(mutex_);
+      arrivals.swap(arrivals_);
+      cancels.swap(cancels_);
+      tasks.swap(tasks_);
+      stop = stop_;
+    }
+    for (Arrival& a : arrivals) {
+      scheduler_->Add(a.id, std::move(a.request), std::move(a.sink));
+    }
+    for (RequestId id : cancels)
+      scheduler_->Cancel(id, CancelledError("the request was cancelled"));
+    for (const auto& task : tasks) task();
+    if (stop) {
+      scheduler_->CancelAll(CancelledError("the engine is shutting down"));
+      return;
+    }
+    RelieveMemory();
+    const StepResult result = scheduler_->Step();
+
+    std::unique_lock lock(mutex_);
+    n_waiting_ = scheduler_->n_waiting();
+    const auto called = [&] {
+      return stop_ || !arrivals_.empty() || !cancels_.empty() || !tasks_.empty();
+    };
+    if (result == StepResult::kStalled) {
+      wake_.wait_for(lock, kStallPause, called);
+    } else if (result == StepResult::kIdle && arrivals_.empty()) {
+      idle_ = true;
+      drained_.notify_all();
+      wake_.wait_for(lock, kIdleCheck, called);
+    }
+  }
+}
+
+}  // namespace holdfast

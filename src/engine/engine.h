@@ -1,0 +1,127 @@
+#ifndef HOLDFAST_ENGINE_ENGINE_H_
+#define HOLDFAST_ENGINE_ENGINE_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/host_memory.h"
+#include "engine/generator.h"
+#include "engine/memory_plan.h"
+#include "engine/scheduler.h"
+#include "model/model.h"
+#include "ops/cpu/cpu_backend.h"
+#include "state/state_cache.h"
+#include "token/chat_template.h"
+#include "token/tokenizer.h"
+
+namespace holdfast {
+
+struct EngineOptions {
+  std::string model_path;
+  std::string mtp_path;  // empty: none, or what the trunk file has
+  int64_t ctx = 0;       // 0: the trained length, or what memory allows
+  int n_threads = 0;     // 0: every CPU this process may use
+  std::string kernels = "auto";
+  KvFormat kv_format = KvFormat::kInt8;
+  ActivationFormat activations = ActivationFormat::kAuto;
+  int n_slots = 4;
+  double step_target_ms = 100.0;
+  int64_t max_rows = 512;                   // rows of one step
+  int64_t max_queue = 256;                  // waiting requests; more are refused
+  std::optional<uint64_t> cache_ram_bytes;  // none: auto
+  uint64_t min_free_bytes = uint64_t{1} << 30;
+  std::optional<uint64_t> memory_limit_bytes;
+  int64_t min_write_tokens = 0, min_read_tokens = 0;
+
+  // OK, or kInvalidArgument naming the field, its value and the allowed range.
+  Status Validate() const;
+};
+
+struct EngineStatus {
+  SchedulerStatus scheduler;
+  StateCacheStats cache;
+  HostMemory host;
+};
+
+// A loaded model that answers requests: one thread runs all steps, everything else only queues.
+class Engine : public Generator {
+ public:
+  using Progress = std::function<void(std::string_view phase, double fraction)>;
+
+  static Result<std::unique_ptr<Engine>> Create(const EngineOptions& options,
+                                                const Progress& progress = nullptr);
+  // Running requests end with kCancelled.
+  ~Engine() override;
+
+  Result<RequestId> Submit(GenerateRequest request, std::shared_ptr<RequestSink> sink) override;
+  void Cancel(RequestId id) override;
+  int64_t context_length() const override { return plan_.ctx; }
+  int64_t vocab_size() const override { return model_->config().vocab_size; }
+
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
+  const ChatTemplate& chat_template() const { return *chat_template_; }
+  const ModelConfig& config() const { return model_->config(); }
+  const GgufFile& file() const { return model_->file(); }
+  const MemoryPlan& plan() const { return plan_; }
+  const CheckpointPolicy& checkpoint_policy() const { return cache_->policy(); }
+  const CpuBackend& backend() const { return *backend_; }
+
+  // What of `prompt` would be reused now, and why not more.
+  ReuseInfo Explain(const std::vector<TokenId>& prompt);
+  EngineStatus status();
+
+  // Ends running requests as soon as they are done, at the latest at the deadline, then refuses
+  // everything. Idempotent.
+  void Shutdown(std::chrono::milliseconds timeout);
+
+  // Runs `fn` on the engine's thread between two steps and waits for it.
+  void RunBetweenSteps(const std::function<void(Scheduler&, StateCache&)>& fn);
+
+ private:
+  explicit Engine(const EngineOptions& options) : options_(options) {}
+  Status Load(const Progress& progress);
+  Status CheckRequest(const GenerateRequest& request) const;
+  void Run();
+  void RelieveMemory();
+
+  EngineOptions options_;
+  std::unique_ptr<CpuBackend> backend_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::optional<ChatTemplate> chat_template_;
+  MemoryPlan plan_;
+  std::unique_ptr<MemoryGuard> guard_;
+  std::unique_ptr<StateCache> cache_;
+  std::unique_ptr<Scheduler> scheduler_;
+
+  struct Arrival {
+    RequestId id;
+    GenerateRequest request;
+    std::shared_ptr<RequestSink> sink;
+  };
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  // Guarded by mutex_:
+  std::vector<Arrival> arrivals_;
+  std::vector<RequestId> cancels_;
+  std::vector<std::function<void()>> tasks_;
+  RequestId next_id_ = 1;
+  int64_t n_waiting_ = 0;  // in the scheduler, as of the last step
+  bool draining_ = false, stop_ = false;
+  std::condition_variable drained_;
+  bool idle_ = true;
+
+  std::thread thread_;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_ENGINE_ENGINE_H_

@@ -1,0 +1,120 @@
+#include "engine/memory_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace holdfast {
+namespace {
+
+// Running states a bound conversation needs at once: its own, the one it is copied from, the last
+// turn's end and the one before the reply.
+constexpr uint64_t kRunningPerSlot = 4;
+
+std::string Size(uint64_t bytes) {
+  constexpr double kMiB = 1024.0 * 1024.0;
+  if (bytes >= (uint64_t{1} << 30)) return fmt::format("{:.2f} GiB", bytes / (1024.0 * kMiB));
+  return fmt::format("{:.1f} MiB", bytes / kMiB);
+}
+
+struct StateSizes {
+  uint64_t page = 0, running = 0;
+  int page_tokens = 0;
+  uint64_t Slot(int64_t ctx) const {
+    return (ctx + page_tokens - 1) / page_tokens * page + kRunningPerSlot * running;
+  }
+};
+
+StateSizes SizesOf(const MemoryPlanInput& input) {
+  StateSizes sizes{input.trunk->page_bytes(), input.trunk->running_bytes(),
+                   input.trunk->page_tokens()};
+  if (input.draft != nullptr) {
+    sizes.page += input.draft->page_bytes();
+    sizes.running += input.draft->running_bytes();
+  }
+  return sizes;
+}
+
+// What state may take: what the host has, less the weights that are to stay in the page cache, our
+// scratch and what must stay free.
+Result<uint64_t> RoomForState(const MemoryPlanInput& input) {
+  if (!input.host.available_bytes && !input.memory_limit_bytes) {
+    return ResourceExhaustedError(
+        fmt::format("how much memory is free is unknown ({}); say how much may be used with "
+                    "--memory-limit",
+                    input.host.limited_by));
+  }
+  uint64_t room = input.host.available_bytes.value_or(*input.memory_limit_bytes);
+  if (input.memory_limit_bytes) room = std::min(room, *input.memory_limit_bytes);
+  const uint64_t taken = input.weight_bytes + input.scratch_bytes + input.min_free_bytes;
+  return room > taken ? room - taken : 0;
+}
+
+}  // namespace
+
+Result<MemoryPlan> MakeMemoryPlan(const MemoryPlanInput& input) {
+  const StateSizes sizes = SizesOf(input);
+  HF_ASSIGN_OR_RETURN(const uint64_t room, RoomForState(input));
+  MemoryPlan plan;
+  plan.ctx = input.ctx > 0 ? input.ctx : input.trained_ctx;
+  plan.n_slots = input.n_slots;
+
+  const auto arithmetic = [&] {
+    return fmt::format(
+        "{} available ({}) - {} weights - {} scratch - {} to stay free = {} for conversations",
+        input.host.available_bytes ? Size(*input.host.available_bytes) : "unknown",
+        input.host.limited_by.empty() ? "host" : input.host.limited_by, Size(input.weight_bytes),
+        Size(input.scratch_bytes), Size(input.min_free_bytes), Size(room));
+  };
+  if (sizes.Slot(1) > room) {
+    return ResourceExhaustedError(
+        fmt::format("not enough memory for one conversation: {}, and the "
+                    "smallest one takes {}",
+                    arithmetic(), Size(sizes.Slot(1))));
+  }
+  if (sizes.Slot(plan.ctx) > room) {
+    const uint64_t pages = (room - kRunningPerSlot * sizes.running) / sizes.page;
+    const int64_t fits = static_cast<int64_t>(pages) * sizes.page_tokens;
+    if (input.ctx > 0) {
+      return ResourceExhaustedError(
+          fmt::format("a context of {} tokens takes {}: {}; {} tokens fit (--ctx)", input.ctx,
+                      Size(sizes.Slot(input.ctx)), arithmetic(), fits));
+    }
+    plan.notes.push_back(
+        fmt::format("context reduced from {} to {} tokens: {}", plan.ctx, fits, arithmetic()));
+    plan.ctx = fits;
+  }
+  const uint64_t slots_that_fit = room / sizes.Slot(plan.ctx);
+  if (slots_that_fit < static_cast<uint64_t>(plan.n_slots)) {
+    plan.notes.push_back(fmt::format("slots reduced from {} to {}: each takes up to {}, {}",
+                                     plan.n_slots, slots_that_fit, Size(sizes.Slot(plan.ctx)),
+                                     arithmetic()));
+    plan.n_slots = static_cast<int>(slots_that_fit);
+  }
+  plan.work_bytes = plan.n_slots * sizes.Slot(plan.ctx);
+  const uint64_t left = room - plan.work_bytes;
+  // By itself the cache takes half of what is left: files and other programs want memory too.
+  plan.cache_bytes = input.cache_ram_bytes ? std::min(*input.cache_ram_bytes, left) : left / 2;
+  if (input.cache_ram_bytes && plan.cache_bytes < *input.cache_ram_bytes) {
+    plan.notes.push_back(fmt::format("--cache-ram reduced from {} to {}: {}, {} of it for {} slots",
+                                     Size(*input.cache_ram_bytes), Size(plan.cache_bytes),
+                                     arithmetic(), Size(plan.work_bytes), plan.n_slots));
+  }
+
+  const uint64_t parked_30k = sizes.Slot(30000);
+  plan.table = fmt::format(
+      "  weights (mapped)      {:>12}\n"
+      "  scratch               {:>12}\n"
+      "  {:>2} slots of {:>7} tok {:>12}  (pages as they are needed, running state {} each)\n"
+      "  parked conversations  {:>12}  (about {} of 30K tokens)\n"
+      "  stays free            {:>12}\n"
+      "  available             {:>12}  ({})\n",
+      Size(input.weight_bytes), Size(input.scratch_bytes), plan.n_slots, plan.ctx,
+      Size(plan.work_bytes), Size(sizes.running), Size(plan.cache_bytes),
+      plan.cache_bytes / parked_30k, Size(input.min_free_bytes),
+      input.host.available_bytes ? Size(*input.host.available_bytes) : "unknown",
+      input.host.limited_by.empty() ? "host" : input.host.limited_by);
+  return plan;
+}
+
+}  // namespace holdfast

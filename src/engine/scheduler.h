@@ -1,0 +1,117 @@
+#ifndef HOLDFAST_ENGINE_SCHEDULER_H_
+#define HOLDFAST_ENGINE_SCHEDULER_H_
+
+// Requests become rows of steps, and steps become tokens.
+//
+// Every step carries one row of each conversation that is decoding and a share of the prompts that
+// are being read. Requests beyond the slots wait in order of arrival, side calls first.
+//
+// Threads: the engine's.
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/generator.h"
+#include "engine/sampler.h"
+#include "engine/step_planner.h"
+#include "model/model.h"
+#include "state/state_cache.h"
+#include "token/tokenizer.h"
+
+namespace holdfast {
+
+struct SchedulerOptions {
+  int64_t ctx = 0;
+  int n_slots = 4;
+  double step_target_ms = 100.0;
+};
+
+struct SlotStatus {
+  RequestId request = 0;
+  std::string conversation;
+  bool reading = false;
+  int64_t n_tokens = 0, n_computed = 0, n_generated = 0;
+  double tokens_per_s = 0.0;
+};
+
+struct SchedulerStatus {
+  std::vector<SlotStatus> slots;  // the bound ones
+  int64_t n_waiting = 0;
+  int64_t n_steps = 0;
+  double last_step_ms = 0.0;
+};
+
+enum class StepResult {
+  kIdle,      // no request at all
+  kProgress,  // a step ran
+  kStalled,   // requests, but none can go on before memory is given back or a save ends
+};
+
+class Scheduler {
+ public:
+  // All outlive the scheduler.
+  Scheduler(Model* model, StateCache* cache, const Tokenizer* tokenizer,
+            const SchedulerOptions& options);
+  ~Scheduler();
+
+  // A request that has been checked; `sink` hears of it from Step() on.
+  void Add(RequestId id, GenerateRequest request, std::shared_ptr<RequestSink> sink);
+  void Cancel(RequestId id, Status why);
+  void CancelAll(const Status& why);
+
+  bool idle() const { return active_.empty() && waiting_.empty(); }
+  int64_t n_waiting() const { return static_cast<int64_t>(waiting_.size()); }
+  // Admits what fits and runs one step.
+  StepResult Step();
+  SchedulerStatus status() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Active {
+    RequestId id = 0;
+    GenerateRequest request;
+    std::shared_ptr<RequestSink> sink;
+    Clock::time_point submitted, begun, first_token;
+    Conversation* conversation = nullptr;
+    std::optional<Sampler> sampler;
+    ReuseInfo reuse;
+    int64_t n_generated = 0;
+    int64_t waited_steps = 0;
+    bool decoding() const { return n_generated > 0; }
+    int64_t remaining() const { return conversation->n_tokens() - conversation->n_computed(); }
+  };
+  using ActivePtr = std::unique_ptr<Active>;
+
+  void Admit();
+  // OK: bound. kUnavailable: later. Others: the request failed.
+  Status Begin(Active* active);
+  bool WorthWaiting(const PrefixMatch& match) const;
+  std::vector<int64_t> PlanRows();
+  void RunStep(std::span<const int64_t> rows);
+  // Takes the logits of the conversation's last token. False: the request has ended.
+  bool TakeToken(Active* active, std::span<float> logits);
+  void Finish(Active* active, FinishReason reason, Status status, bool keep);
+  void ReportFinish(Active* active, FinishReason reason, Status status);
+  void EraseFinished();
+
+  Model* const model_;
+  StateCache* const cache_;
+  const Tokenizer* const tokenizer_;
+  const SchedulerOptions options_;
+  std::vector<TokenId> banned_;  // padding ids, never sampled
+  std::vector<ActivePtr> active_;
+  std::deque<ActivePtr> waiting_;
+  StepTimer timer_;
+  std::vector<float> logits_;
+  int64_t n_steps_ = 0;
+  double last_step_ms_ = 0.0;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_ENGINE_SCHEDULER_H_
