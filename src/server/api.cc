@@ -1,0 +1,151 @@
+#include "server/api.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "server/api_error.h"
+#include "server/json.h"
+#include "server/openai_chat.h"
+#include "server/openai_completions.h"
+
+namespace holdfast {
+namespace {
+
+using Service = std::shared_ptr<const ModelService>;
+
+HttpResponse JsonResponse(const Json& body, int status = 200) {
+  HttpResponse response;
+  response.status = status;
+  response.body = ToText(body);
+  return response;
+}
+
+// 503: still loading (with how far), or why there will be no model.
+HttpResponse NotReady(const ModelState& state) {
+  ApiError error;
+  if (const Status failure = state.failure(); !failure.ok()) {
+    error.status = UnavailableError("the model could not be loaded: " + failure.message());
+    error.code = "model_failed";
+  } else {
+    const ModelState::Progress progress = state.progress();
+    error.status = UnavailableError(
+        fmt::format("the model is loading: {}, {:.0f}%", progress.phase, 100 * progress.fraction));
+    error.code = "model_loading";
+    error.retry_after_s = 1;
+  }
+  return OpenAiErrorResponse(error);
+}
+
+HttpResponse Health(const ModelState& state) {
+  Json body;
+  if (const Service service = state.service()) {
+    body["status"] = "ok";
+    body["model"] = service->model_id;
+    return JsonResponse(body);
+  }
+  if (const Status failure = state.failure(); !failure.ok()) {
+    body["status"] = "failed";
+    body["reason"] = failure.message();
+  } else {
+    const ModelState::Progress progress = state.progress();
+    body["status"] = "loading";
+    body["phase"] = progress.phase;
+    body["progress"] = progress.fraction;
+  }
+  HttpResponse response = JsonResponse(body, 503);
+  response.headers.emplace_back("Retry-After", "1");
+  return response;
+}
+
+Json ModelJson(const ModelService& service) {
+  Json model;
+  model["id"] = service.model_id;
+  model["object"] = "model";
+  model["created"] = service.created_s;
+  model["owned_by"] = "holdfast";
+  model["context_length"] = service.generator->context_length();
+  model["max_model_len"] = service.generator->context_length();  // vLLM's name
+  model["meta"] = {{"n_vocab", service.generator->vocab_size()},
+                   {"n_ctx", service.generator->context_length()}};
+  return model;
+}
+
+HttpReply ListModels(const Service& service, const HttpRequest&) {
+  Json body;
+  body["object"] = "list";
+  body["data"] = Json::array({ModelJson(*service)});
+  return JsonResponse(body);
+}
+
+HttpReply GetModel(const Service& service, const HttpRequest& request) {
+  const std::string id = request.path.substr(std::string_view("/v1/models/").size());
+  if (id != service->model_id) {
+    return OpenAiErrorResponse(
+        {.status = NotFoundError(
+             fmt::format("there is no model with this id; this server has {}", service->model_id)),
+         .param = "model",
+         .code = "model_not_found"});
+  }
+  return JsonResponse(ModelJson(*service));
+}
+
+// One route that needs the model.
+struct Route {
+  const char* method;
+  const char* path;  // a trailing '*' stands for anything that follows
+  HttpReply (*handle)(const Service&, const HttpRequest&);
+};
+
+constexpr Route kRoutes[] = {
+    {"POST", "/v1/chat/completions", HandleChatCompletions},
+    {"POST", "/v1/completions", HandleCompletions},
+    {"GET", "/v1/models", ListModels},
+    {"GET", "/v1/models/*", GetModel},
+};
+
+bool Matches(std::string_view pattern, std::string_view path) {
+  if (!pattern.ends_with('*')) return pattern == path;
+  pattern.remove_suffix(1);
+  return path.size() > pattern.size() && path.starts_with(pattern);
+}
+
+HttpResponse WrongMethod(const std::string& allowed, const HttpRequest& request) {
+  HttpResponse response =
+      OpenAiErrorResponse({.status = InvalidArgumentError(fmt::format(
+                               "{} takes {}, not {}", request.path, allowed, request.method)),
+                           .http_status = 405});
+  response.headers.emplace_back("Allow", allowed);
+  return response;
+}
+
+HttpReply Dispatch(ModelState& state, const HttpRequest& request) {
+  // HEAD is GET without the body, which the connection leaves out.
+  const std::string method = request.method == "HEAD" ? "GET" : request.method;
+  if (request.path == "/health" || request.path == "/v1/health") {
+    return method == "GET" ? Health(state) : WrongMethod("GET", request);
+  }
+  std::string allowed;
+  for (const Route& route : kRoutes) {
+    if (!Matches(route.path, request.path)) continue;
+    if (method != route.method) {
+      allowed = route.method;
+      continue;
+    }
+    const Service service = state.service();
+    if (service == nullptr) return NotReady(state);
+    return route.handle(service, request);
+  }
+  if (!allowed.empty()) return WrongMethod(allowed, request);
+  return OpenAiErrorResponse(
+      {.status = NotFoundError(fmt::format("there is no {} {}", request.method, request.path))});
+}
+
+}  // namespace
+
+HttpHandler MakeApi(ModelState* state) {
+  return [state](const HttpRequest& request) { return Dispatch(*state, request); };
+}
+
+}  // namespace holdfast

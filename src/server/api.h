@@ -1,0 +1,17 @@
+#ifndef HOLDFAST_SERVER_API_H_
+#define HOLDFAST_SERVER_API_H_
+
+#include <memory>
+
+#include "server/http_message.h"
+#include "server/model_service.h"
+
+namespace holdfast {
+
+// All routes of the server, by method and path. Answers 404 and 405 for others, 503 with progress
+// while the model is loading. `state` outlives the handler.
+HttpHandler MakeApi(ModelState* state);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SERVER_API_H_

@@ -1,0 +1,82 @@
+#include "server/chat_request.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace holdfast {
+namespace {
+
+// How many tokens begin before byte `offset`.
+int64_t TokensBefore(const TokenizedText& text, int64_t offset) {
+  const auto it = std::lower_bound(text.begins.begin(), text.begins.end(), offset);
+  return it - text.begins.begin();
+}
+
+// The number of prompt tokens up to the turn of the first message that is not the system's: the
+// last turn opener at or before its content.
+std::optional<int64_t> SystemEnd(const Tokenizer& tokenizer, const ChatTemplate::Input& input,
+                                 const ChatTemplate::Rendered& rendered,
+                                 const TokenizedText& text) {
+  const std::optional<TokenId> opener = tokenizer.FindToken("<|im_start|>");
+  if (!opener) return std::nullopt;
+  for (size_t i = 0; i < input.messages.size() && i < rendered.message_spans.size(); ++i) {
+    if (input.messages[i].value("role", "") == "system" || rendered.message_spans[i].empty()) {
+      continue;
+    }
+    int64_t n = TokensBefore(text, rendered.message_spans[i].begin);
+    while (n > 0 && (n == static_cast<int64_t>(text.ids.size()) || text.ids[n] != *opener)) --n;
+    if (n == 0) return std::nullopt;
+    return n;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool EndsInThink(const Tokenizer& tokenizer, const std::vector<TokenId>& prompt) {
+  const std::optional<TokenId> open = tokenizer.FindToken("<think>");
+  const std::optional<TokenId> close = tokenizer.FindToken("</think>");
+  if (!open || !close) return false;
+  for (auto it = prompt.rbegin(); it != prompt.rend(); ++it) {
+    if (*it == *open) return true;
+    if (*it == *close) return false;
+  }
+  return false;
+}
+
+Result<PreparedChat> PrepareChat(const ModelService& model, const ChatRequest& chat) {
+  HF_ASSIGN_OR_RETURN(const ChatTemplate::Rendered rendered,
+                      model.chat_template->RenderWithSpans(chat.input));
+  TokenizedText text = model.tokenizer->EncodeWithOffsets(rendered.prompt);
+
+  PreparedChat prepared;
+  GenerateRequest& request = prepared.request;
+  std::vector<int64_t>& checkpoints = request.checkpoints;
+  if (const auto n = SystemEnd(*model.tokenizer, chat.input, rendered, text)) {
+    checkpoints.push_back(*n);
+  }
+  if (rendered.generation_prompt_begin) {
+    const int64_t n = TokensBefore(text, *rendered.generation_prompt_begin);
+    if (n > 0 && (checkpoints.empty() || checkpoints.back() < n)) checkpoints.push_back(n);
+  }
+
+  request.prompt = std::move(text.ids);
+  // A template may already have written the BOS that the vocabulary asks for.
+  const std::optional<TokenId> bos = model.tokenizer->leading_bos();
+  if (bos && (request.prompt.empty() || request.prompt.front() != *bos)) {
+    request.prompt.insert(request.prompt.begin(), *bos);
+    for (int64_t& n : checkpoints) ++n;
+  }
+  if (request.prompt.empty()) {
+    return InvalidArgumentError("the chat template gives an empty prompt for these messages");
+  }
+  request.sampling = chat.options.sampling;
+  request.max_tokens = chat.options.max_tokens;
+  request.ignore_eos = chat.options.ignore_eos;
+  request.n_top_logprobs = chat.options.n_top_logprobs;
+  prepared.starts_in_think = EndsInThink(*model.tokenizer, request.prompt);
+  return prepared;
+}
+
+}  // namespace holdfast

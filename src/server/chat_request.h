@@ -1,0 +1,45 @@
+#ifndef HOLDFAST_SERVER_CHAT_REQUEST_H_
+#define HOLDFAST_SERVER_CHAT_REQUEST_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/generator.h"
+#include "engine/sampling_params.h"
+#include "server/model_service.h"
+#include "token/chat_template.h"
+
+namespace holdfast {
+
+// What every text-generating API boils down to: how to sample and when to stop.
+struct GenerationOptions {
+  SamplingParams sampling;
+  std::vector<std::string> stop;
+  int64_t max_tokens = -1;  // -1: until the context is full
+  int n_top_logprobs = -1;  // -1: no logprobs
+  bool ignore_eos = false;
+};
+
+// A chat turn, whichever API it came by. Messages and tools are in OpenAI's shape.
+struct ChatRequest {
+  ChatTemplate::Input input;
+  GenerationOptions options;
+};
+
+// A chat turn as the engine takes it, and what its reply must be read with.
+struct PreparedChat {
+  GenerateRequest request;
+  bool starts_in_think = false;  // the prompt ends inside a think block
+};
+
+// Renders, tokenises and finds the places worth a checkpoint: the end of the system and tools
+// block, and before the generation prompt. Errors: those of ChatTemplate::RenderWithSpans.
+Result<PreparedChat> PrepareChat(const ModelService& model, const ChatRequest& chat);
+
+// Whether a prompt ends inside a think block: its last think marker opens one.
+bool EndsInThink(const Tokenizer& tokenizer, const std::vector<TokenId>& prompt);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SERVER_CHAT_REQUEST_H_

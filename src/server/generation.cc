@@ -1,0 +1,132 @@
+#include "server/generation.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace holdfast {
+namespace {
+
+int64_t BytesOf(const GenerationEvent& event) {
+  if (const auto* reply = std::get_if<ReplyEvent>(&event)) {
+    return static_cast<int64_t>(sizeof(event) + reply->text.size());
+  }
+  if (const auto* detail = std::get_if<TokenDetail>(&event)) {
+    return static_cast<int64_t>(sizeof(event) + detail->top.size() * sizeof(TokenDetail::Choice));
+  }
+  return 0;  // few of them
+}
+
+}  // namespace
+
+Generation::Generation(std::shared_ptr<const ModelService> model, ReplyAssembler assembler,
+                       const Options& options)
+    : model_(std::move(model)), options_(options), assembler_(std::move(assembler)) {}
+
+Result<std::shared_ptr<Generation>> Generation::Start(std::shared_ptr<const ModelService> model,
+                                                      GenerateRequest request,
+                                                      ReplyAssembler assembler,
+                                                      const Options& options) {
+  Generator* generator = model->generator;
+  std::shared_ptr<Generation> generation(
+      new Generation(std::move(model), std::move(assembler), options));
+  generation->with_logprobs_ = request.n_top_logprobs >= 0;
+  HF_ASSIGN_OR_RETURN(const RequestId id, generator->Submit(std::move(request), generation));
+  std::lock_guard lock(generation->mutex_);
+  generation->request_id_ = id;
+  generation->submitted_ = true;
+  return generation;
+}
+
+void Generation::SetWaker(std::function<void()> wake) {
+  bool now = false;
+  {
+    std::lock_guard lock(mutex_);
+    wake_ = wake;
+    now = !waiting_.empty();
+  }
+  if (now && wake) wake();
+}
+
+std::vector<GenerationEvent> Generation::Take() {
+  std::lock_guard lock(mutex_);
+  waiting_bytes_ = 0;
+  return std::exchange(waiting_, {});
+}
+
+void Generation::Cancel(Status why) {
+  RequestId id = 0;
+  {
+    std::lock_guard lock(mutex_);
+    if (finished_ || !cancelled_.ok()) return;
+    cancelled_ = std::move(why);
+    if (!submitted_) return;
+    id = request_id_;
+  }
+  model_->generator->Cancel(id);
+}
+
+TokenDetail::Choice Generation::MakeChoice(TokenId id, float logprob) const {
+  return {id, logprob, std::string(model_->tokenizer->TokenBytes(id, /*include_control=*/true))};
+}
+
+SinkAnswer Generation::OnToken(const TokenEvent& event) {
+  std::vector<GenerationEvent> events;
+  const bool is_end = model_->tokenizer->IsEndOfGeneration(event.id);
+  if (with_logprobs_ && !is_end) {
+    TokenDetail detail;
+    detail.chosen = MakeChoice(event.id, event.logprob);
+    for (const TokenLogprob& top : event.top) {
+      detail.top.push_back(MakeChoice(top.id, top.logprob));
+    }
+    events.emplace_back(std::move(detail));
+  }
+  for (ReplyEvent& reply : assembler_.Push(event.id)) events.emplace_back(std::move(reply));
+  if (!events.empty()) Enqueue(std::move(events));
+  std::lock_guard lock(mutex_);
+  return assembler_.stopped() || !cancelled_.ok() ? SinkAnswer::kStop : SinkAnswer::kContinue;
+}
+
+void Generation::OnPromptProgress(int64_t processed, int64_t total, int64_t reused) {
+  if (options_.progress) Enqueue({PromptProgress{processed, total, reused}});
+}
+
+void Generation::OnFinish(const GenerateResult& result) {
+  std::vector<GenerationEvent> events;
+  for (ReplyEvent& reply : assembler_.Finish()) events.emplace_back(std::move(reply));
+  FinishedReply finished;
+  finished.result = result;
+  finished.has_tool_calls = assembler_.has_tool_calls();
+  finished.n_reasoning_tokens = assembler_.n_reasoning_tokens();
+  // A stop string that only the flush completed ends a reply that ended by itself anyway.
+  if (assembler_.stopped()) finished.stop_matched = assembler_.stop_matched();
+  {
+    std::lock_guard lock(mutex_);
+    finished_ = true;
+    if (!cancelled_.ok()) {
+      finished.result.reason = FinishReason::kCancelled;
+      finished.result.status = cancelled_;
+    }
+  }
+  events.emplace_back(std::move(finished));
+  Enqueue(std::move(events));
+}
+
+void Generation::Enqueue(std::vector<GenerationEvent> events) {
+  std::function<void()> wake;
+  {
+    std::lock_guard lock(mutex_);
+    for (GenerationEvent& event : events) {
+      waiting_bytes_ += BytesOf(event);
+      waiting_.push_back(std::move(event));
+    }
+    if (waiting_bytes_ > options_.max_waiting_bytes && cancelled_.ok() && !finished_) {
+      cancelled_ = ResourceExhaustedError(fmt::format(
+          "the client reads too slowly: {} bytes of the reply are waiting for it", waiting_bytes_));
+    }
+    wake = wake_;
+  }
+  if (wake) wake();
+}
+
+}  // namespace holdfast

@@ -1,0 +1,93 @@
+#ifndef HOLDFAST_SERVER_GENERATION_H_
+#define HOLDFAST_SERVER_GENERATION_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "engine/generator.h"
+#include "server/model_service.h"
+#include "server/reply_assembler.h"
+
+namespace holdfast {
+
+struct PromptProgress {
+  int64_t processed = 0, total = 0, reused = 0;
+};
+
+// A generated token with its log-probabilities, when the request asked for them.
+struct TokenDetail {
+  struct Choice {
+    TokenId id = 0;
+    float logprob = 0.0f;
+    std::string bytes;  // what the token stands for; may be part of a character
+  };
+  Choice chosen;
+  std::vector<Choice> top;
+};
+
+// The end of a reply; always the last event.
+struct FinishedReply {
+  GenerateResult result;
+  bool has_tool_calls = false;
+  std::string stop_matched;  // the stop string that ended it, empty if none did
+  int64_t n_reasoning_tokens = 0;
+};
+
+using GenerationEvent = std::variant<PromptProgress, TokenDetail, ReplyEvent, FinishedReply>;
+
+// One request in the engine, between the engine's thread, which must not wait, and a connection,
+// which may be slow: tokens are parsed and matched against stop strings on the engine's thread (so
+// that it stops at once), and the events wait here.
+class Generation : public RequestSink, public std::enable_shared_from_this<Generation> {
+ public:
+  struct Options {
+    // Text that may wait for the client; beyond it the client is too slow and the reply ends.
+    int64_t max_waiting_bytes = 4 << 20;
+    bool progress = false;  // report PromptProgress
+  };
+
+  // Errors: those of Generator::Submit.
+  static Result<std::shared_ptr<Generation>> Start(std::shared_ptr<const ModelService> model,
+                                                   GenerateRequest request,
+                                                   ReplyAssembler assembler,
+                                                   const Options& options);
+
+  // Called, from any thread, when Take() has something.
+  void SetWaker(std::function<void()> wake);
+  // All events since the last call.
+  std::vector<GenerationEvent> Take();
+  // Ends the request soon; its FinishedReply then carries `why`. Only the first call counts.
+  void Cancel(Status why);
+
+  SinkAnswer OnToken(const TokenEvent& event) override;
+  void OnPromptProgress(int64_t processed, int64_t total, int64_t reused) override;
+  void OnFinish(const GenerateResult& result) override;
+
+ private:
+  Generation(std::shared_ptr<const ModelService> model, ReplyAssembler assembler,
+             const Options& options);
+  TokenDetail::Choice MakeChoice(TokenId id, float logprob) const;
+  void Enqueue(std::vector<GenerationEvent> events);
+
+  const std::shared_ptr<const ModelService> model_;
+  const Options options_;
+  ReplyAssembler assembler_;  // the engine's thread only
+  bool with_logprobs_ = false;
+
+  std::mutex mutex_;
+  std::vector<GenerationEvent> waiting_;  // guarded by mutex_, as all below
+  int64_t waiting_bytes_ = 0;
+  std::function<void()> wake_;
+  RequestId request_id_ = 0;
+  bool submitted_ = false, finished_ = false;
+  Status cancelled_;  // why, once it is
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SERVER_GENERATION_H_

@@ -1,0 +1,55 @@
+#ifndef HOLDFAST_SERVER_MODEL_SERVICE_H_
+#define HOLDFAST_SERVER_MODEL_SERVICE_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "base/status.h"
+#include "engine/generator.h"
+#include "engine/sampling_params.h"
+#include "token/chat_template.h"
+#include "token/tokenizer.h"
+
+namespace holdfast {
+
+// A loaded model as the APIs use it. The pointers outlive the service.
+struct ModelService {
+  Generator* generator = nullptr;
+  const Tokenizer* tokenizer = nullptr;
+  const ChatTemplate* chat_template = nullptr;
+  std::string model_id;             // what /v1/models and every response call it
+  SamplingParams default_sampling;  // of the model file and the flags; a request overrides it
+  int64_t created_s = 0;            // UNIX time of loading
+};
+
+// Whether there is a model yet, and how far loading is. Thread-safe.
+class ModelState {
+ public:
+  struct Progress {
+    std::string phase;      // "reading weights"
+    double fraction = 0.0;  // of the whole load, 0 to 1
+  };
+
+  // Null until Set().
+  std::shared_ptr<const ModelService> service() const;
+  void Set(std::shared_ptr<const ModelService> service);
+
+  Progress progress() const;
+  void SetProgress(Progress progress);
+
+  // Why there will be no model (loading failed, or the engine had to be given up).
+  Status failure() const;
+  void SetFailure(Status failure);
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<const ModelService> service_;  // guarded by mutex_, as all below
+  Progress progress_{"starting", 0.0};
+  Status failure_;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SERVER_MODEL_SERVICE_H_
