@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Installs what building, testing and running needs, on Debian 12 and its kin; elsewhere it says what
+# is missing. Safe to run again: does nothing when everything is there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+packages=(
+  g++ clang cmake ninja-build make ccache pkg-config git ca-certificates
+  libhwy-dev libboost1.81-dev nlohmann-json3-dev libsqlite3-dev libxxhash-dev liburing-dev
+  libpcre2-dev libutf8proc-dev libcli11-dev libspdlog-dev libfmt-dev prometheus-cpp-dev libssl-dev
+  libgtest-dev libgmock-dev libbenchmark-dev libclang-rt-14-dev clang-format clang-tidy
+  curl python3 g++-aarch64-linux-gnu qemu-user
+)
+
+if ! command -v apt-get >/dev/null; then
+  echo "This is not a Debian system. Please install the equivalents of:" >&2
+  echo "  ${packages[*]} nodejs npm" >&2
+  exit 1
+fi
+# A Node.js from elsewhere brings its own npm, which Debian's package conflicts with.
+command -v node >/dev/null || packages+=(nodejs)
+command -v npm >/dev/null || packages+=(npm)
+
+missing=()
+for package in "${packages[@]}"; do
+  [ "$(dpkg-query -W -f='${Status}' "$package" 2>/dev/null)" = "install ok installed" ] ||
+    missing+=("$package")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+  sudo=""
+  [ "$(id -u)" -eq 0 ] || sudo=sudo
+  echo "installing: ${missing[*]}"
+  $sudo apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends \
+    "${missing[@]}" >/dev/null
+fi
+if [ -f tests/clients/package-lock.json ] && [ ! -d tests/clients/node_modules ]; then
+  npm --prefix tests/clients ci --silent --no-audit --no-fund
+fi
