@@ -75,8 +75,8 @@ struct PoolCounters {
 // are made on the caller's thread only; Release from any thread touches no backend.
 class BlockPool : public std::enable_shared_from_this<BlockPool> {
  public:
-  // `draft_bytes` 0: no draft parts. `budget` and `backend` outlive the pool and its blocks.
-  static std::shared_ptr<BlockPool> Create(Backend* backend, MemoryBudget* budget,
+  // `draft_bytes` 0: no draft parts. `backend` outlives the pool and its blocks.
+  static std::shared_ptr<BlockPool> Create(Backend* backend, std::shared_ptr<MemoryBudget> budget,
                                            size_t trunk_bytes, size_t draft_bytes);
   ~BlockPool();
   BlockPool(const BlockPool&) = delete;
@@ -97,23 +97,29 @@ class BlockPool : public std::enable_shared_from_this<BlockPool> {
   PoolCounters counters() const;
 
  private:
-  BlockPool(Backend* backend, MemoryBudget* budget, size_t trunk_bytes, size_t draft_bytes);
+  BlockPool(Backend* backend, std::shared_ptr<MemoryBudget> budget, size_t trunk_bytes,
+            size_t draft_bytes);
+  struct FreeBuffer {
+    std::unique_ptr<Buffer> buffer;
+    bool read_only = false;  // came back sealed; made writable when it is taken again
+  };
   struct Taken {
     std::unique_ptr<Buffer> buffer;
     bool recycled = false;
   };
-  Result<Taken> TakeBuffer(std::vector<std::unique_ptr<Buffer>>* free, size_t bytes);
-  Result<BlockPtr> Make(bool with_draft, const StateBlock* source);
-  void Return(StateBlock* block);
+  Result<Taken> TakeBuffer(std::vector<FreeBuffer>* free, size_t bytes);
+  Result<std::unique_ptr<Buffer>> ZeroBuffer(std::vector<FreeBuffer>* free, size_t bytes);
+  Result<std::unique_ptr<Buffer>> CopyBuffer(std::vector<FreeBuffer>* free, Buffer* source);
+  BlockPtr Adopt(std::unique_ptr<StateBlock> block, bool copied);
+  Status SetReadOnly(StateBlock* block, bool read_only);
+  void Return(std::unique_ptr<StateBlock> block);
 
   Backend* const backend_;
-  MemoryBudget* const budget_;
+  const std::shared_ptr<MemoryBudget> budget_;
   const size_t trunk_bytes_, draft_bytes_;
   mutable std::mutex mutex_;
   // Guarded by mutex_:
-  std::vector<std::unique_ptr<Buffer>> free_trunk_, free_draft_;
-  // Sealed blocks come back read-only; they are made writable when taken again.
-  std::vector<Buffer*> read_only_;
+  std::vector<FreeBuffer> free_trunk_, free_draft_;
   PoolCounters counters_;
 };
 

@@ -14,8 +14,8 @@ struct CacheParams {
   // --cache-ram: bytes for parked conversations. 0: off, nothing is kept after its request.
   size_t cache_ram_bytes = 0;
   // Bytes for bound conversations, from the memory plan. Together with cache_ram_bytes the limit of
-  // the pools: bound conversations may take the cache's part (parked ones are evicted), never the
-  // other way round, so that a short request always finds room without evicting anything.
+  // the pools. Bound conversations may take the cache's part (parked ones are evicted), never the
+  // other way round: when nothing else runs, a short request finds this much without evicting.
   size_t work_bytes = 0;
   // --cache-min-free: bytes that must stay free in the host; enforced by the memory guard.
   size_t cache_min_free_bytes = size_t{1} << 30;

@@ -9,9 +9,9 @@
 // Threads: one.
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "state/token_sequence.h"
@@ -50,11 +50,12 @@ class PrefixIndex {
   PrefixIndex(const PrefixIndex&) = delete;
   PrefixIndex& operator=(const PrefixIndex&) = delete;
 
-  // `tokens` may grow while it is registered (then Extend), and never changes otherwise.
+  // `tokens` may grow while it is registered (then Extend), and be cut again to what was taken in.
   void Add(OwnerId owner, std::shared_ptr<const TokenSequence> tokens);
   // Takes in what was appended to the owner's tokens. O(new tokens).
   void Extend(OwnerId owner);
-  void Remove(OwnerId owner);  // with its points
+  void Remove(OwnerId owner);               // with its points
+  int64_t Registered(OwnerId owner) const;  // tokens taken in
   bool Contains(OwnerId owner) const { return owners_.count(owner) != 0; }
 
   // position in (0, tokens known]; one point per (position, kind, tier) and owner.
@@ -83,15 +84,25 @@ class PrefixIndex {
   struct Node;
   struct OwnedPoint;
   struct Owner;
-  Node* NodeAt(Node* from, const Owner& owner, int64_t position);
+
+  Owner& Get(OwnerId id) const;
+  // Puts the owner's tokens behind `from`, a node on its path, into the tree.
+  void InsertPath(OwnerId id, Owner* owner, Node* from);
+  // Cuts the node's run at `position`; returns the new upper part. `node` stays the lower one.
   Node* SplitAt(Node* node, int64_t position);
-  Node* InsertPath(OwnerId id, Owner* owner, Node* from, int64_t position);
+  // The node on the owner's path whose run holds token `position - 1`.
   Node* PathNode(const Owner& owner, int64_t position) const;
+  // Removes or merges a node that nothing needs. Returns the parent to look at next, or null.
+  Node* PruneStep(Node* node);
   void Prune(Node* node);
   static OwnerId AnyOwner(const Node* node);
   static void Collect(const Node* node, std::vector<OwnerId>* out);
-  const OwnedPoint* Best(const Node& node) const;
+  const OwnedPoint& Best(const Node& node) const;
   OwnerId Newest(const Node* node) const;
+  // Follows the prompt as far as it goes: the nodes reached, the last perhaps not to its end.
+  struct Walk;
+  Walk Follow(TokenView tokens) const;
+  size_t CheckNode(const Node* node) const;
 
   std::unique_ptr<Node> root_;
   std::unordered_map<OwnerId, std::unique_ptr<Owner>> owners_;

@@ -129,7 +129,7 @@ enum class GiveBack : uint8_t {
 struct StateCacheStats {
   PoolCounters pages, running;
   size_t limit_bytes = 0, taken_bytes = 0, peak_bytes = 0;
-  size_t parked_bytes = 0;  // held by parked conversations only, shared blocks once
+  size_t parked_bytes = 0;  // named by parked conversations, shared blocks once
   int64_t n_bound = 0, n_parked = 0, n_on_disk = 0;
   int64_t n_evicted = 0, n_superseded = 0, n_not_kept = 0, n_pages_shared_on_seal = 0;
   int64_t n_checkpoints = 0, n_checkpoints_thinned = 0;
@@ -232,59 +232,75 @@ class StateCache {
   explicit StateCache(StateCacheOptions options);
   struct DiskEntry {
     OwnerId owner = 0;
-    int64_t n_tokens = 0;
+    std::vector<DiskPoint> points;
   };
-  enum class BlockUse { kBound, kParked };
 
-  Conversation* NewConversation(std::string id);
-  Conversation* ByOwner(OwnerId owner) const;
+  // Conversations and what they name (state_cache.cc).
+  Conversation* NewConversation(std::string id, TokenView tokens);
+  Conversation* ByOwner(OwnerId owner) const;  // null: not in RAM
   std::string FreshId();
-  // Block accounting; every reference of a conversation goes through these.
+  bool IdTaken(std::string_view id) const;
+  size_t page_tokens() const { return options_.trunk->page_tokens(); }
   void Ref(const Conversation& c, StateBlock* block);
   void Unref(const Conversation& c, StateBlock* block);
-  void ChangeUse(Conversation* c, bool bound);
-  template <typename Fn>
-  static void ForEachBlock(const Conversation& c, Fn fn);
-  void SetPage(Conversation* c, size_t index, BlockPtr page);
-  void PopPages(Conversation* c, size_t keep);
+  void SetBound(Conversation* c, bool bound);
+  void PushPage(Conversation* c, BlockPtr page);
+  void ReplacePage(Conversation* c, size_t index, BlockPtr page);
+  void KeepPages(Conversation* c, size_t n_pages);
   void SetRunning(Conversation* c, BlockPtr running);
-  void DropCheckpoint(Conversation* c, size_t index);
   void AddCheckpoint(Conversation* c, int64_t position, CheckpointKind kind, BlockPtr running);
-  void ThinOut(Conversation* c);
+  void DropCheckpoint(Conversation* c, size_t index);
+  void Touch(Conversation* c);
+  // Forgets the tokens from `n` on; points up to there stay.
+  void CutTokens(Conversation* c, int64_t n);
   void Erase(Conversation* c);
+  void PublishStats();
 
-  void FillReading(TokenView prompt, PrefixMatch* match) const;
+  // Finding and beginning (state_cache_find.cc).
+  void FindAmongBound(TokenView prompt, PrefixMatch* match) const;
+  MatchSource SourceOf(const Conversation& donor, const PrefixMatch& match) const;
+  MatchLimit LimitOf(TokenView prompt, const PrefixMatch& match) const;
+  Result<Conversation*> Continue(Conversation* c, const PrefixMatch& match, TokenView prompt);
+  Result<Conversation*> Branch(const Conversation& donor, const PrefixMatch& match,
+                               TokenView prompt, std::string id);
+  Conversation* ShareInto(const Conversation& donor, int64_t position, BlockPtr running,
+                          std::string id, TokenView tokens);
+
+  // Writing (state_cache_write.cc).
   Status MakeRunningWritable(Conversation* c);
-  Status MakePageWritable(Conversation* c, size_t index, int first_cell, int last_cell);
-  Status SealPages(Conversation* c);
-  BlockPtr TwinOf(const Conversation& c, size_t page) const;
-  void DropSuperseded(Conversation* c);
-  bool Supersedes(const Conversation& longer, const Conversation& shorter) const;
+  Status MakePageWritable(Conversation* c, size_t index, int first_cell, int end_cell);
+  Status SealPages(Conversation* c, int64_t from);
+  BlockPtr TwinOf(const Conversation& c, size_t index) const;
 
+  // Keeping and giving back (state_cache_keep.cc).
+  bool Supersedes(const Conversation& longer, const Conversation& shorter) const;
+  void DropSuperseded(Conversation* c);
   Result<BlockPtr> AllocateBlock(BlockPool* pool, bool with_draft, const StateBlock* source,
                                  const EvictionNeed& need);
   EvictionNeed NeedOf(const Conversation& c) const;
-  std::vector<EvictionCandidate> Candidates() const;
-  // Evicts the first candidate of `order` that may go now. False: none; *saving: some are saved.
-  bool EvictOne(const EvictionNeed& need, bool pinned_too, bool* saving);
-  void PublishStats();
+  EvictionCandidate CandidateOf(const Conversation& c) const;
+  enum class Evicted { kYes, kNone, kSaving };
+  Evicted EvictOne(const EvictionNeed& need, bool pinned_too, bool only_on_disk);
+  void TrimFor(const EvictionNeed& need);
 
   const StateCacheOptions options_;
-  MemoryBudget budget_;
+  std::shared_ptr<MemoryBudget> budget_;
   std::shared_ptr<BlockPool> page_pool_, running_pool_;
   PrefixIndex index_;
   std::unordered_map<OwnerId, std::unique_ptr<Conversation>> conversations_;
+  std::vector<Conversation*> bound_;
   std::map<std::string, OwnerId, std::less<>> by_id_;
   std::map<std::string, DiskEntry, std::less<>> disk_;
-  std::unordered_map<OwnerId, std::string> disk_id_;
+  std::unordered_map<OwnerId, std::string> disk_ids_;
   EvictHook evict_hook_;
   OwnerId next_owner_ = 1;
   uint64_t use_clock_ = 0;
   size_t parked_bytes_ = 0;
   double seconds_per_token_ = 1e-3, seconds_per_byte_ = 1e-9;
 
+  StateCacheStats counts_;  // the engine's thread
   mutable std::mutex stats_mutex_;
-  StateCacheStats stats_;  // guarded by stats_mutex_ when read from other threads
+  StateCacheStats stats_;  // guarded by stats_mutex_
 };
 
 }  // namespace holdfast

@@ -1,0 +1,180 @@
+#include "state/checkpoint_policy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+namespace holdfast {
+
+std::string_view CheckpointKindName(CheckpointKind kind) {
+  switch (kind) {
+    case CheckpointKind::kBeforeReply:
+      return "before_reply";
+    case CheckpointKind::kTurnEnd:
+      return "turn_end";
+    case CheckpointKind::kMark:
+      return "mark";
+    case CheckpointKind::kLadder:
+      return "ladder";
+    case CheckpointKind::kSystem:
+      return "system";
+  }
+  return "?";
+}
+
+Status CheckpointPolicy::Validate() const {
+  if (ratio != 2 && ratio != 4 && ratio != 8) {
+    return InvalidArgumentError(fmt::format("checkpoint ratio {}, wanted 8, 4 or 2", ratio));
+  }
+  if (min_gap < 1) {
+    return InvalidArgumentError(
+        fmt::format("checkpoint gap of {} tokens, wanted at least 1", min_gap));
+  }
+  if (page_tokens < 1) {
+    return InvalidArgumentError(fmt::format("page of {} tokens, wanted at least 1", page_tokens));
+  }
+  return OkStatus();
+}
+
+int64_t CheckpointPolicy::NextRung(int64_t position) const {
+  int64_t rung = min_gap;
+  // The last with Bound(rung) tokens above the one before: ratio / (ratio - 1) times as high.
+  while (rung <= position) rung += std::max(min_gap, rung / (ratio - 1));
+  return rung;
+}
+
+std::vector<int64_t> CheckpointPolicy::Rungs(int64_t from, int64_t to) const {
+  std::vector<int64_t> rungs;
+  for (int64_t rung = NextRung(from); rung <= to; rung = NextRung(rung)) rungs.push_back(rung);
+  return rungs;
+}
+
+int64_t CheckpointPolicy::CountRungs(int64_t n_tokens) const {
+  return static_cast<int64_t>(Rungs(0, n_tokens).size());
+}
+
+int64_t CheckpointPolicy::MaxCheckpoints(int64_t n_tokens) const {
+  if (running_bytes == 0) return std::numeric_limits<int64_t>::max();
+  const int64_t n_pages = (n_tokens + page_tokens - 1) / page_tokens;
+  const double kv_bytes = static_cast<double>(n_pages * page_tokens) * kv_bytes_per_token;
+  return static_cast<int64_t>(kv_bytes / static_cast<double>(running_bytes)) + 4;
+}
+
+int64_t CheckpointPolicy::Bound(int64_t n_shared) const {
+  return std::max(min_gap, n_shared / ratio);
+}
+
+namespace {
+
+// A ladder of this ratio, one system checkpoint and one before the reply, for every length: the
+// number of rungs below a length only grows just behind a rung, where the pages are fewest.
+bool Fits(const CheckpointPolicy& policy, int64_t context_length) {
+  int64_t n_rungs = 0;
+  for (int64_t rung : policy.Rungs(0, context_length - 1)) {
+    if (++n_rungs + 2 > policy.MaxCheckpoints(rung + 1)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+RatioChoice ChooseCheckpointPolicy(const StateLayout& trunk, int64_t context_length,
+                                   int64_t min_gap) {
+  CheckpointPolicy policy;
+  policy.min_gap = min_gap;
+  policy.kv_bytes_per_token = static_cast<double>(trunk.page_bytes()) / trunk.page_tokens();
+  policy.running_bytes = trunk.running_bytes();
+  policy.page_tokens = trunk.page_tokens();
+  for (int ratio : {8, 4, 2}) {
+    policy.ratio = ratio;
+    if (Fits(policy, context_length)) return {policy, true};
+  }
+  return {policy, false};
+}
+
+std::vector<CheckpointMark> PlanCheckpoints(const CheckpointPolicy& policy, int64_t from,
+                                            int64_t to, std::span<const CheckpointMark> marks) {
+  std::map<int64_t, CheckpointKind> stops;
+  for (int64_t rung : policy.Rungs(from, to)) stops[rung] = CheckpointKind::kLadder;
+  for (const CheckpointMark& mark : marks) {
+    if (mark.position <= from || mark.position > to) continue;
+    const auto [it, is_new] = stops.try_emplace(mark.position, mark.kind);
+    if (!is_new) it->second = std::max(it->second, mark.kind);
+  }
+  std::vector<CheckpointMark> plan;
+  for (const auto& [position, kind] : stops) plan.push_back({position, kind});
+  return plan;
+}
+
+namespace {
+
+class Thinning {
+ public:
+  Thinning(const CheckpointPolicy& policy, int64_t n_tokens, std::span<const CheckpointMark> kept)
+      : policy_(policy), n_tokens_(n_tokens), kept_(kept), dropped_(kept.size(), false) {}
+
+  std::vector<size_t> Run() {
+    // One at the live end shares its running state and takes no memory.
+    n_left_ = std::ranges::count_if(kept_, [&](const auto& k) { return k.position < n_tokens_; });
+    const size_t last_reply = LastOf(CheckpointKind::kBeforeReply);
+    for (CheckpointKind kind : {CheckpointKind::kBeforeReply, CheckpointKind::kTurnEnd,
+                                CheckpointKind::kMark, CheckpointKind::kLadder}) {
+      for (size_t i = 0; i < kept_.size(); ++i) {
+        if (kept_[i].kind == kind && i != last_reply) TryDrop(i);
+      }
+    }
+    if (last_reply < kept_.size()) TryDrop(last_reply);
+    for (size_t i = kept_.size(); i-- > 0;) {
+      if (kept_[i].kind == CheckpointKind::kSystem) TryDrop(i);
+    }
+    std::vector<size_t> result;
+    for (size_t i = 0; i < kept_.size(); ++i) {
+      if (dropped_[i]) result.push_back(i);
+    }
+    return result;
+  }
+
+ private:
+  size_t LastOf(CheckpointKind kind) const {
+    for (size_t i = kept_.size(); i-- > 0;) {
+      if (kept_[i].kind == kind) return i;
+    }
+    return kept_.size();
+  }
+
+  void TryDrop(size_t i) {
+    if (n_left_ <= policy_.MaxCheckpoints(n_tokens_)) return;
+    if (kept_[i].position >= n_tokens_ || !BoundHoldsWithout(i)) return;
+    dropped_[i] = true;
+    --n_left_;
+  }
+
+  // Of the tokens between its neighbours. Behind the last one the next rung comes, if not the end.
+  bool BoundHoldsWithout(size_t i) const {
+    int64_t below = 0, above = policy_.NextRung(n_tokens_ - 1);
+    for (size_t j = 0; j < i; ++j) {
+      if (!dropped_[j]) below = kept_[j].position;
+    }
+    for (size_t j = kept_.size(); j-- > i + 1;) {
+      if (!dropped_[j]) above = kept_[j].position;
+    }
+    return above - below <= policy_.Bound(above);
+  }
+
+  const CheckpointPolicy& policy_;
+  const int64_t n_tokens_;
+  const std::span<const CheckpointMark> kept_;
+  std::vector<bool> dropped_;
+  int64_t n_left_ = 0;
+};
+
+}  // namespace
+
+std::vector<size_t> ThinCheckpoints(const CheckpointPolicy& policy, int64_t n_tokens,
+                                    std::span<const CheckpointMark> kept) {
+  return Thinning(policy, n_tokens, kept).Run();
+}
+
+}  // namespace holdfast
