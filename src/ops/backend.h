@@ -64,6 +64,9 @@ struct Segment {
   int64_t first_position = 0;
   Buffer* running = nullptr;
   std::span<Buffer* const> pages;
+  // Not null: the rows are not accepted yet. `running` stays as it was, and what the rows would do
+  // to it is written here, row after row, for Commit(). Cells are written all the same.
+  Buffer* log = nullptr;
 };
 struct StepRows {
   int64_t n_rows = 0;
@@ -110,6 +113,14 @@ struct MatMulArgs {
   std::vector<Output> outputs;
 };
 
+// Where one GDN layer's rows are in a segment's log, each [log rows, ...] f32.
+struct GdnLog {
+  size_t qkv_offset = 0;    // [channels], raw
+  size_t k_hat_offset = 0;  // [n_key_heads * head_dim]
+  size_t delta_offset = 0;  // [n_value_heads * head_dim]
+  size_t decay_offset = 0;  // [n_value_heads]
+};
+
 // Gated delta net between its projections (spec: qwen4exp, 4.2 to 4.5 without ssm_out).
 struct GdnArgs {
   StepRows rows;
@@ -124,6 +135,7 @@ struct GdnArgs {
   float eps = 1e-6f;
   size_t state_offset = 0;  // in running: [n_value_heads, head_dim (k), head_dim (v)] f32
   size_t conv_offset = 0;   // in running: [conv_kernel - 1, channels] f32, oldest first
+  GdnLog log;
 };
 
 struct RopeArgs {
@@ -142,6 +154,7 @@ struct QsaCells {
   int index_dim = 0;
   size_t pooled_offset = 0;  // in a page
   size_t tail_offset = 0;    // in running: [ratio - 1, index_dim] f32, raw keys of the open block
+  size_t log_offset = 0;     // in a segment's log: [log rows, index_dim] f32, raw keys
 };
 
 // Norms and rotates queries and keys, appends the cells, pools completed blocks
@@ -158,7 +171,8 @@ struct QsaAppendArgs {
   BufferRef index_k;         // [n_rows, index_dim]
   BufferRef q_norm, k_norm;  // [head_dim]
   BufferRef index_q_norm, index_k_norm;  // [index_dim]
-  BufferRef q;                           // out [n_rows, n_heads * head_dim]
+  BufferRef q;             // out [n_rows, n_heads * head_dim]; no buffer: only the cells are wanted
+  int64_t rope_shift = 0;  // added to a row's position for the rotation
 };
 
 // Chooses blocks and attends (spec: qwen4exp, 5.1 and 5.4). out = o * Sigmoid(gate).
@@ -167,6 +181,8 @@ struct QsaAttendArgs {
   QsaCells cells;
   int n_heads = 0, n_index_heads = 0;
   int64_t budget = 0;  // tokens; blocks chosen = budget / ratio
+  // Without an indexer: cells from first_cell on, and of them the last `window` (0: all).
+  int64_t first_cell = 0, window = 0;
   BufferRef q, q_gate, index_q;
   BufferRef out;       // [n_rows, n_heads * head_dim]
   BufferRef selected;  // optional [n_rows, budget / ratio] i32: chosen blocks ascending, then -1
@@ -207,9 +223,56 @@ struct PleArgs {
   int64_t n_streams = 0, dim = 0;
   float eps = 1e-6f;
   size_t conv_offset =
-      0;                // in running: [(conv_kernel - 1) * dilation, n_streams * dim], oldest first
-  BufferRef embedding;  // optional [n_rows, n_heads * row_width]
-  BufferRef added;      // optional [n_rows, n_streams * dim]: v + d
+      0;  // in running: [(conv_kernel - 1) * dilation, n_streams * dim], oldest first
+  size_t log_offset = 0;  // in a segment's log: [log rows, n_streams * dim] f32
+  BufferRef embedding;    // optional [n_rows, n_heads * row_width]
+  BufferRef added;        // optional [n_rows, n_streams * dim]: v + d
+};
+
+// Input of the draft head (spec: mtp, section 2): for every stream s
+//   x[row, s] = proj [ rms(table[tokens[row]]) * embed_norm ; h[row, s] ]
+// h = rms(hidden[row]) * hidden_norm, with one mean square over all streams, or one for each.
+struct DraftInputArgs {
+  const Weight* table = nullptr;
+  const Weight* proj = nullptr;     // [dim, 2 * dim], embedding half first
+  std::span<const int32_t> tokens;  // [n_rows]
+  BufferRef hidden;                 // [n_rows, n_streams, dim]
+  BufferRef embed_norm;             // [dim]
+  BufferRef hidden_norm;            // [n_streams, dim]
+  bool norm_per_stream = false;
+  BufferRef x;  // [n_rows, n_streams, dim]
+  int64_t n_rows = 0, n_streams = 0, dim = 0;
+  float eps = 1e-6f;
+};
+
+// Takes the first n_rows logged rows of a segment into its running state: afterwards it is, bit for
+// bit, what running those rows without a log would have left.
+struct CommitSegment {
+  Buffer* running = nullptr;
+  Buffer* log = nullptr;
+  int64_t first_position = 0;
+  int64_t n_rows = 0;
+};
+struct CommitArgs {
+  struct Gdn {
+    size_t state_offset = 0;
+    int n_key_heads = 0, n_value_heads = 0, head_dim = 0;
+    GdnLog log;
+  };
+  struct Conv {  // a history of n_kept columns
+    size_t offset = 0;
+    int64_t n_kept = 0, width = 0;
+    size_t log_offset = 0;
+  };
+  struct Tail {
+    size_t offset = 0;
+    int ratio = 0, dim = 0;
+    size_t log_offset = 0;
+  };
+  std::span<const CommitSegment> segments;
+  std::span<const Gdn> gdn;
+  std::span<const Conv> convs;
+  std::span<const Tail> tails;
 };
 
 // dst[i, :] = src[rows[i], :]
@@ -254,6 +317,8 @@ class Backend {
   virtual Status QsaAttend(const QsaAttendArgs& args) = 0;
   virtual Status Moe(const MoeArgs& args) = 0;
   virtual Status Ple(const PleArgs& args) = 0;
+  virtual Status DraftInput(const DraftInputArgs& args) = 0;
+  virtual Status Commit(const CommitArgs& args) = 0;
 
   virtual Status Synchronize() = 0;
 };

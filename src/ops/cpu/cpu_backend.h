@@ -46,6 +46,8 @@ class CpuBackend : public Backend {
   Status QsaAttend(const QsaAttendArgs& args) override;
   Status Moe(const MoeArgs& args) override;
   Status Ple(const PleArgs& args) override;
+  Status DraftInput(const DraftInputArgs& args) override;
+  Status Commit(const CommitArgs& args) override;
   Status Synchronize() override { return OkStatus(); }
 
  private:

@@ -48,7 +48,12 @@ Status CpuBackend::Gdn(const GdnArgs& args) {
                           std::min(kConvChannels, channels - begin),
                           mixed + (segment.row_begin + row) * channels + begin);
     });
-    history.Advance(segment.n_rows);
+    if (segment.log == nullptr) {
+      history.Advance(segment.n_rows);
+    } else {
+      std::memcpy(HostData({segment.log, args.log.qkv_offset}), qkv + segment.row_begin * channels,
+                  segment.n_rows * channels * sizeof(float));
+    }
   }
 
   const float* a = HostData(args.a);
@@ -69,31 +74,51 @@ Status CpuBackend::Gdn(const GdnArgs& args) {
     }
   });
 
+  for (const Segment& segment : args.rows.segments) {
+    if (segment.log == nullptr) continue;
+    for (int64_t i = 0; i < segment.n_rows; ++i) {
+      const int64_t row = segment.row_begin + i;
+      std::memcpy(HostData({segment.log, args.log.k_hat_offset}) + i * n_k * dim,
+                  mixed + row * channels + n_k * dim, n_k * dim * sizeof(float));
+      std::memcpy(HostData({segment.log, args.log.decay_offset}) + i * n_v, decay + row * n_v,
+                  n_v * sizeof(float));
+    }
+  }
+
   const int64_t columns = std::min(kStateColumns, dim);
   const int64_t n_slices = (dim + columns - 1) / columns;
   const int64_t n_segments = static_cast<int64_t>(args.rows.segments.size());
   float* out = HostData(args.out);
-  pool_.For(n_segments * n_v * n_slices, [&](int64_t task, int) {
+  pool_.For(n_segments * n_v * n_slices, [&](int64_t task, int thread) {
     const Segment& segment = args.rows.segments[task / (n_v * n_slices)];
     const int64_t head = task / n_slices % n_v, begin = task % n_slices * columns;
     const float* rows = mixed + segment.row_begin * channels;
     const int64_t key_head = head % n_k;
-    kernels_->gdn(
-        {.state = HostData({segment.running, args.state_offset}) + head * dim * dim + begin,
-         .state_stride = dim,
-         .dk = dim,
-         .n_v = std::min(columns, dim - begin),
-         .n_tokens = segment.n_rows,
-         .q_hat = rows + key_head * dim,
-         .k_hat = rows + (n_k + key_head) * dim,
-         .qk_stride = channels,
-         .value = rows + (2 * n_k + head) * dim + begin,
-         .value_stride = channels,
-         .decay = decay + segment.row_begin * n_v + head,
-         .beta = beta + segment.row_begin * n_v + head,
-         .gate_stride = n_v,
-         .out = out + (segment.row_begin * n_v + head) * dim + begin,
-         .out_stride = n_v * dim});
+    GdnSlice slice{
+        .state = HostData({segment.running, args.state_offset}) + head * dim * dim + begin,
+        .state_stride = dim,
+        .dk = dim,
+        .n_v = std::min(columns, dim - begin),
+        .n_tokens = segment.n_rows,
+        .q_hat = rows + key_head * dim,
+        .k_hat = rows + (n_k + key_head) * dim,
+        .qk_stride = channels,
+        .value = rows + (2 * n_k + head) * dim + begin,
+        .value_stride = channels,
+        .decay = decay + segment.row_begin * n_v + head,
+        .beta = beta + segment.row_begin * n_v + head,
+        .gate_stride = n_v,
+        .out = out + (segment.row_begin * n_v + head) * dim + begin,
+        .out_stride = n_v * dim};
+    if (segment.log != nullptr) {
+      Scratch& local = thread_scratch_[thread];
+      local.Reset();
+      slice.keep_state = false;
+      slice.scratch = local.Get<float>(dim * slice.n_v);
+      slice.delta = HostData({segment.log, args.log.delta_offset}) + head * dim + begin;
+      slice.delta_stride = n_v * dim;
+    }
+    kernels_->gdn(slice);
   });
 
   const float* z = HostData(args.z);

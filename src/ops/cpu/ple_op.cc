@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "ops/cpu/conv_history.h"
 #include "ops/cpu/cpu_backend.h"
@@ -81,7 +82,12 @@ Status CpuBackend::Ple(const PleArgs& args) {
         for (int64_t c = 0; c < width; ++c) added[c] = v[c] + d[c];
       }
     });
-    history.Advance(segment.n_rows);
+    if (segment.log == nullptr) {
+      history.Advance(segment.n_rows);
+    } else {
+      std::memcpy(HostData({segment.log, args.log_offset}), columns + segment.row_begin * width,
+                  segment.n_rows * width * sizeof(float));
+    }
   }
   return OkStatus();
 }

@@ -46,10 +46,10 @@ Status CpuBackend::QsaAppend(const QsaAppendArgs& args) {
   const Rope rope(args.rope.dims, args.rope.theta);
   const int64_t dim = cells.head_dim, half = args.rope.dims / 2;
   const int page_tokens = args.rows.page_tokens;
-  float* q = HostData(args.q);
+  float* q = args.q.buffer == nullptr ? nullptr : HostData(args.q);
   float* k = HostData(args.k);
   float* v = HostData(args.v);
-  const float* q_gate = HostData(args.q_gate);
+  const float* q_gate = q == nullptr ? nullptr : HostData(args.q_gate);
   float* angles = scratch_.Get<float>(args.rows.n_rows * 2 * half);
 
   for (const Segment& segment : args.rows.segments) {
@@ -57,8 +57,8 @@ Status CpuBackend::QsaAppend(const QsaAppendArgs& args) {
       const int64_t row = segment.row_begin + i, position = segment.first_position + i;
       float* cos = angles + row * 2 * half;
       float* sin = cos + half;
-      rope.Angles(position, cos, sin);
-      for (int64_t h = 0; h < args.n_heads; ++h) {
+      rope.Angles(position + args.rope_shift, cos, sin);
+      for (int64_t h = 0; q != nullptr && h < args.n_heads; ++h) {
         float* out = q + (row * args.n_heads + h) * dim;
         kernels_->rms_norm(q_gate + (row * args.n_heads + h) * 2 * dim, HostData(args.q_norm), dim,
                            args.eps, out);
@@ -95,18 +95,28 @@ Status CpuBackend::QsaAppend(const QsaAppendArgs& args) {
       float* cos = local.Get<float>(2 * half);
       MeanRawKey(cells, tail, raw, i, position, key);
       kernels_->rms_norm(key, HostData(args.index_k_norm), cells.index_dim, args.eps, key);
-      rope.Angles(position - (cells.ratio - 1), cos, cos + half);
+      rope.Angles(position - (cells.ratio - 1) + args.rope_shift, cos, cos + half);
       Rope::Rotate(cos, cos + half, args.rope.dims, key);
       float* pooled = HostData({segment.pages[position / page_tokens], cells.pooled_offset}) +
                       position % page_tokens / cells.ratio;
       for (int64_t d = 0; d < cells.index_dim; ++d) pooled[d * blocks_per_page] = key[d];
     });
+    if (segment.log != nullptr) {
+      std::memcpy(HostData({segment.log, cells.log_offset}), raw,
+                  segment.n_rows * cells.index_dim * sizeof(float));
+      continue;
+    }
     const int64_t end = segment.first_position + segment.n_rows;
     for (int64_t p = std::max(end - end % cells.ratio, segment.first_position); p < end; ++p) {
       std::memcpy(tail + p % cells.ratio * cells.index_dim,
                   raw + (p - segment.first_position) * cells.index_dim,
                   cells.index_dim * sizeof(float));
     }
+    // Keys of a block that is complete now were kept only if it was open at the end of some step:
+    // cleared, so that a state's bytes do not tell how it was read.
+    const int64_t n_open = end % cells.ratio;
+    std::memset(tail + n_open * cells.index_dim, 0,
+                (cells.ratio - 1 - n_open) * cells.index_dim * sizeof(float));
   }
   return OkStatus();
 }

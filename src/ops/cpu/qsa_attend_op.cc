@@ -14,7 +14,8 @@ constexpr int64_t kRowGroup = 16;
 // One query row of a step and what it sees.
 struct Query {
   const Segment* segment;
-  int64_t row;        // in the step
+  int64_t row;  // in the step
+  int64_t first_visible;
   int64_t n_visible;  // its position + 1
   int64_t n_blocks;   // complete ones
   bool scored;        // more blocks than the budget: some are left out
@@ -27,6 +28,11 @@ struct Query {
 struct PageRun {
   int64_t page, first, n;
 };
+
+int64_t FirstVisible(const QsaAttendArgs& args, int64_t n_visible) {
+  if (args.cells.ratio != 0) return 0;
+  return std::max(args.first_cell, args.window == 0 ? 0 : n_visible - args.window);
+}
 
 void AddRun(int64_t position, int64_t n, int page_tokens, std::vector<PageRun>* runs) {
   while (n > 0) {
@@ -46,8 +52,9 @@ void AddRun(int64_t position, int64_t n, int page_tokens, std::vector<PageRun>* 
 int64_t BuildRuns(const Query& query, int ratio, int page_tokens, std::vector<PageRun>* runs) {
   runs->clear();
   if (!query.scored) {
-    AddRun(0, query.n_visible, page_tokens, runs);
-    return query.n_visible;
+    const int64_t n = query.n_visible - query.first_visible;
+    AddRun(query.first_visible, n, page_tokens, runs);
+    return n;
   }
   for (int64_t i = 0; i < query.n_chosen; ++i) {
     AddRun(int64_t{query.chosen[i]} * ratio, ratio, page_tokens, runs);
@@ -104,6 +111,7 @@ Status CpuBackend::QsaAttend(const QsaAttendArgs& args) {
       const int64_t n_blocks = cells.ratio == 0 ? 0 : n_visible / cells.ratio;
       queries.push_back({.segment = &segment,
                          .row = segment.row_begin + i,
+                         .first_visible = FirstVisible(args, n_visible),
                          .n_visible = n_visible,
                          .n_blocks = n_blocks,
                          .scored = cells.ratio != 0 && n_blocks > budget,
