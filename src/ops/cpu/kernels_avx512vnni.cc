@@ -1,0 +1,5 @@
+#if defined(__x86_64__)
+#define HF_KERNEL_SET avx512vnni
+#define HF_KERNEL_SET_NAME "avx512vnni"
+#include "ops/cpu/simd/kernel_table-inl.h"
+#endif

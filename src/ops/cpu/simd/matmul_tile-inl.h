@@ -1,0 +1,277 @@
+// Integer form for many activation rows (prefill, batches): 16 weight rows are unpacked once into a
+// tile whose lanes are the rows, [column / 4][row][column % 4], so that one dot instruction takes
+// four columns of 16 rows times four broadcast activations and nothing is summed across lanes.
+// The 16 virtual float lanes of every output lie in scratch, lanes[x][b % 16][row].
+#ifndef HOLDFAST_OPS_CPU_SIMD_MATMUL_TILE_INL_H_
+#define HOLDFAST_OPS_CPU_SIMD_MATMUL_TILE_INL_H_
+
+#include "ops/cpu/simd/matmul_rows-inl.h"
+
+namespace holdfast::HF_KERNEL_SET {
+namespace {
+
+// Columns of a tile; 2560 is the model's width, so most of its matrices are unpacked once per call.
+constexpr int kTileCols = 2560;
+// Activation rows whose lanes are kept while the columns of wider matrices pass.
+constexpr int kTileX = 128;
+// Activation rows in registers.
+constexpr int kStepX = HWY_ARCH_X86 && HWY_MAX_BYTES == 32 ? 4 : 8;
+
+struct Tile {
+  alignas(64) uint8_t codes[kTileCols / 4][16][4];
+  alignas(64) int32_t scales[kTileCols / 16][16];    // types of group 256: per kSub columns
+  alignas(64) int16_t pairs[kTileCols / 32][16][2];  // minima or offsets, per 16 columns
+  alignas(64) float d[kTileCols / 32][16];           // per group
+  alignas(64) float m[kTileCols / 32][16];
+};
+
+struct TileScratch {
+  Tile tile;
+  alignas(64) float lanes[kTileX][16][16];
+  alignas(64) uint8_t rows[16][64];
+  alignas(64) int16_t scales[16][16], pairs[16][16];
+};
+
+HF_INLINE TileScratch* Scratch() {
+  static thread_local TileScratch scratch;
+  return &scratch;
+}
+
+// The part of a weight matrix that a tile holds: up to 16 rows (fewer: the last one repeats).
+struct TileSource {
+  const uint8_t* row[16];
+  int64_t column = 0;  // first one
+  int n_cols = 0;
+};
+
+template <class T, int c>
+HF_INLINE void UnpackSuperChunk(const TileSource& source, int64_t block, TileScratch* out,
+                                uint8_t (*codes)[16][4]) {
+  for (int r = 0; r < 16; ++r) {
+    Codes64 v = T::template Codes<c>(source.row[r] + block * T::kBlockBytes);
+    if (T::kWide && kWideOffset != 0) v = XorAll(v, 0x80);
+    Store64(v, out->rows[r]);
+  }
+  TransposeDwords(reinterpret_cast<const uint32_t*>(out->rows), 16, 16,
+                  reinterpret_cast<uint32_t*>(codes));
+}
+
+HF_INLINE void LoadHalves16(const TileSource& source, int64_t offset, float factor, float* out) {
+  for (int r = 0; r < 16; ++r) out[r] = LoadHalf(source.row[r] + offset) * factor;
+}
+
+// Scales of a superblock to one int32 per row for every kSub columns; minima or offsets to pairs.
+template <class T>
+HF_INLINE void UnpackSuperScales(const TileSource& source, int64_t block, TileScratch* out,
+                                 int32_t (*scales)[16], int16_t (*pairs)[16][2]) {
+  constexpr int kZ = T::kWide ? kWideOffset : T::kZ;
+  for (int r = 0; r < 16; ++r) {
+    S16 s, mins;
+    T::Scales(source.row[r] + block * T::kBlockBytes, &s, &mins);
+    StoreS16(s, out->scales[r]);
+    if (T::kMin) StoreS16(mins, out->pairs[r]);
+    if (kZ != 0) StoreS16(MulS16(s, -kZ), out->pairs[r]);
+  }
+  alignas(64) int32_t columns[8][16];
+  TransposeDwords(reinterpret_cast<const uint32_t*>(out->scales), 8, 8,
+                  reinterpret_cast<uint32_t*>(columns));
+  for (int g = 0; g < 8; ++g) {
+    HF_UNROLL for (int i = 0; i < kV; ++i) {
+      const VI32 two = hn::LoadU(kI32, columns[g] + i * kN);
+      const VI32 first = hn::ShiftRight<16>(hn::ShiftLeft<16>(two));
+      if (T::kSub == 32) {
+        hn::StoreU(first, kI32, scales[g] + i * kN);
+      } else {
+        hn::StoreU(first, kI32, scales[2 * g] + i * kN);
+        hn::StoreU(hn::ShiftRight<16>(two), kI32, scales[2 * g + 1] + i * kN);
+      }
+    }
+  }
+  if (T::kMin || kZ != 0) {
+    TransposeDwords(reinterpret_cast<const uint32_t*>(out->pairs), 8, 8,
+                    reinterpret_cast<uint32_t*>(pairs));
+  }
+}
+
+template <class T>
+HF_INLINE void UnpackSuperTile(const TileSource& source, TileScratch* out) {
+  Tile& tile = out->tile;
+  for (int i = 0; i < source.n_cols / 256; ++i) {
+    const int64_t block = source.column / 256 + i;
+    UnpackSuperChunk<T, 0>(source, block, out, tile.codes + 64 * i);
+    UnpackSuperChunk<T, 1>(source, block, out, tile.codes + 64 * i + 16);
+    UnpackSuperChunk<T, 2>(source, block, out, tile.codes + 64 * i + 32);
+    UnpackSuperChunk<T, 3>(source, block, out, tile.codes + 64 * i + 48);
+    UnpackSuperScales<T>(source, block, out, tile.scales + i * (256 / T::kSub), tile.pairs + 8 * i);
+    LoadHalves16(source, block * T::kBlockBytes + T::kD, T::kDFactor, tile.d[i]);
+    if (T::kMin) LoadHalves16(source, block * T::kBlockBytes + T::kM, -1.0f, tile.m[i]);
+  }
+}
+
+template <class T>
+HF_INLINE void UnpackGroupTile(const TileSource& source, TileScratch* out) {
+  Tile& tile = out->tile;
+  const int n_groups = source.n_cols / 32;
+  const int64_t first = source.column / 32;
+  for (int g = 0; g < n_groups; g += 2) {
+    const int g1 = g + 1 < n_groups ? g + 1 : g;
+    for (int r = 0; r < 16; ++r) {
+      Codes64 v = T::Codes(source.row[r], first + g, first + g1);
+      if (T::kWide && kWideOffset != 0) v = XorAll(v, 0x80);
+      Store64(v, out->rows[r]);
+      tile.d[g][r] = LoadHalf(T::D(source.row[r], first + g));
+      tile.d[g1][r] = LoadHalf(T::D(source.row[r], first + g1));
+      if constexpr (T::kMin) {
+        tile.m[g][r] = LoadHalf(T::M(source.row[r], first + g));
+        tile.m[g1][r] = LoadHalf(T::M(source.row[r], first + g1));
+      }
+    }
+    TransposeDwords(reinterpret_cast<const uint32_t*>(out->rows), 16, g1 == g ? 8 : 16,
+                    reinterpret_cast<uint32_t*>(tile.codes + 8 * g));
+  }
+}
+
+template <class T>
+void UnpackTile(const TileSource& source, TileScratch* out) {
+  if constexpr (T::kGroup == 256) {
+    UnpackSuperTile<T>(source, out);
+  } else {
+    UnpackGroupTile<T>(source, out);
+  }
+}
+
+// lane = fma(float(sum), scale[row] * da, lane) for 16 rows.
+HF_INLINE void AddToLane16(const I32x16& sum, const float* scale, float da, float* lane) {
+  Store16(MulAdd16(ToFloat16(sum), Mul16(Load16(scale), Set16(da)), Load16(lane)), lane);
+}
+
+// sum[x] += the minima or offsets of superblock i of the tile, b of the row.
+template <int kX>
+HF_INLINE void AddPairs(const Tile& tile, int i, int64_t b, const Activations<kX>& a, I32x16* sum) {
+  for (int p = 0; p < 8; ++p) {
+    HF_UNROLL for (int x = 0; x < kX; ++x) {
+      sum[x] = PairStep(sum[x], tile.pairs[8 * i + p][0], a.sums16[x] + 16 * b + 2 * p);
+    }
+  }
+}
+
+// Superblock i of the tile, b of the row, for kX activation rows.
+template <class T, int kX>
+HF_INLINE void SuperBlockStep(const Tile& tile, int i, int64_t b, const Activations<kX>& a,
+                              float (*lanes)[16][16]) {
+  constexpr bool kOffsets = (T::kWide ? kWideOffset : T::kZ) != 0;
+  I32x16 sum[kX];
+  HF_UNROLL for (int x = 0; x < kX; ++x) sum[x] = ZeroI16();
+  if (kOffsets) AddPairs<kX>(tile, i, b, a, sum);
+  for (int sub = 0; sub < 256 / T::kSub; ++sub) {
+    I32x16 dot[kX];
+    HF_UNROLL for (int x = 0; x < kX; ++x) dot[x] = ZeroI16();
+    const int column = 256 * i + T::kSub * sub;
+    HF_UNROLL for (int k = 0; k < T::kSub / 4; ++k) {
+      TileStep<T::kWide, kX>(dot, tile.codes[column / 4 + k][0], a.codes,
+                             256 * b + T::kSub * sub + 4 * k);
+    }
+    const int32_t* scale = tile.scales[column / T::kSub];
+    HF_UNROLL for (int x = 0; x < kX; ++x) sum[x] = ScaleAdd16(sum[x], scale, dot[x]);
+  }
+  HF_UNROLL for (int x = 0; x < kX; ++x) {
+    AddToLane16(sum[x], tile.d[i], a.scales[x][b], lanes[x][b % 16]);
+  }
+  if (!T::kMin) return;
+  HF_UNROLL for (int x = 0; x < kX; ++x) sum[x] = ZeroI16();
+  AddPairs<kX>(tile, i, b, a, sum);
+  HF_UNROLL for (int x = 0; x < kX; ++x) {
+    AddToLane16(sum[x], tile.m[i], a.scales[x][b], lanes[x][b % 16]);
+  }
+}
+
+// Group i of the tile, b of the row, for kX activation rows.
+template <class T, int kX>
+HF_INLINE void GroupStep(const Tile& tile, int i, int64_t b, const Activations<kX>& a,
+                         float (*lanes)[16][16]) {
+  constexpr int kZ = T::kWide ? kWideOffset : T::kZ;
+  I32x16 sum[kX];
+  int32_t code_sum[kX];
+  HF_UNROLL for (int x = 0; x < kX; ++x) {
+    code_sum[x] = a.sums16[x][2 * b] + a.sums16[x][2 * b + 1];
+    sum[x] = SetI16(-kZ * code_sum[x]);
+  }
+  HF_UNROLL for (int k = 0; k < 8; ++k) {
+    TileStep<T::kWide, kX>(sum, tile.codes[8 * i + k][0], a.codes, 32 * b + 4 * k);
+  }
+  HF_UNROLL for (int x = 0; x < kX; ++x) {
+    AddToLane16(sum[x], tile.d[i], a.scales[x][b], lanes[x][b % 16]);
+    if (T::kMin) {
+      AddToLane16(SetI16(code_sum[x]), tile.m[i], a.scales[x][b], lanes[x][b % 16]);
+    }
+  }
+}
+
+// Adds the tile's columns to the lanes of activation rows j .. j + kX.
+template <class T, int kX>
+void TileColumns(const MatMulSlice& s, const Tile& tile, int64_t column, int n_cols, int64_t j,
+                 float (*lanes)[16][16]) {
+  const Activations<kX> a(s, j);
+  const int n_groups = n_cols / T::kGroup;
+  const int64_t first = column / T::kGroup;
+  for (int i = 0; i < n_groups; ++i) {
+    if constexpr (T::kGroup == 256) {
+      SuperBlockStep<T, kX>(tile, i, first + i, a, lanes);
+    } else {
+      GroupStep<T, kX>(tile, i, first + i, a, lanes);
+    }
+  }
+}
+
+HF_INLINE void StoreTile(const MatMulSlice& s, int64_t r0, int n_rows, int64_t j,
+                         const float (*lanes)[16]) {
+  F32x16 l[8];
+  HF_UNROLL for (int i = 0; i < 8; ++i) l[i] = Add16(Load16(lanes[i]), Load16(lanes[i + 8]));
+  HF_UNROLL for (int i = 0; i < 4; ++i) l[i] = Add16(l[i], l[i + 4]);
+  HF_UNROLL for (int i = 0; i < 2; ++i) l[i] = Add16(l[i], l[i + 2]);
+  float y[16];
+  Store16(Add16(l[0], l[1]), y);
+  memcpy(s.y + j * s.y_stride + r0, y, static_cast<size_t>(n_rows) * sizeof(float));
+}
+
+// y of activation rows j0 .. j0 + n_x (at most kTileX) for weight rows r0 .. r0 + n_rows; the
+// tile is unpacked unless it holds these rows already (`unpacked`: matrices of one tile's width).
+template <class T>
+void TileBlock(const MatMulSlice& s, int64_t r0, int n_rows, int64_t j0, int64_t n_x,
+               bool unpacked) {
+  TileScratch* scratch = Scratch();
+  TileSource source;
+  for (int i = 0; i < 16; ++i) source.row[i] = WeightRow(s, r0 + Min(i, n_rows - 1));
+  memset(scratch->lanes, 0, static_cast<size_t>(n_x) * sizeof scratch->lanes[0]);
+  for (int64_t column = 0; column < s.n_cols; column += kTileCols) {
+    source.column = column;
+    source.n_cols = static_cast<int>(Min(kTileCols, s.n_cols - column));
+    if (!unpacked) UnpackTile<T>(source, scratch);
+    int64_t x = 0;
+    for (; x + kStepX <= n_x; x += kStepX) {
+      TileColumns<T, kStepX>(s, scratch->tile, column, source.n_cols, j0 + x, scratch->lanes + x);
+    }
+    for (; x + 2 <= n_x; x += 2) {
+      TileColumns<T, 2>(s, scratch->tile, column, source.n_cols, j0 + x, scratch->lanes + x);
+    }
+    if (x < n_x) {
+      TileColumns<T, 1>(s, scratch->tile, column, source.n_cols, j0 + x, scratch->lanes + x);
+    }
+  }
+  for (int64_t x = 0; x < n_x; ++x) StoreTile(s, r0, n_rows, j0 + x, scratch->lanes[x]);
+}
+
+template <class T>
+void MatMulTiles(const MatMulSlice& s) {
+  for (int64_t r = s.row_begin; r < s.row_end; r += 16) {
+    const int n_rows = static_cast<int>(Min(16, s.row_end - r));
+    for (int64_t j = 0; j < s.n_x; j += kTileX) {
+      TileBlock<T>(s, r, n_rows, j, Min(kTileX, s.n_x - j), j > 0 && s.n_cols <= kTileCols);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace holdfast::HF_KERNEL_SET
+
+#endif  // HOLDFAST_OPS_CPU_SIMD_MATMUL_TILE_INL_H_
