@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/host_memory.h"
+#include "base/memory_guard.h"
 #include "engine/generator.h"
 #include "engine/memory_plan.h"
 #include "engine/scheduler.h"

@@ -8,14 +8,14 @@
 
 namespace holdfast {
 
-struct PrefixIndex::OwnedPoint {
+struct StateIndex::OwnedPoint {
   OwnerId owner = 0;
   ResumePoint point;
 };
 
 // Stands for the tokens [begin, end) of every owner below it; `tokens` is the sequence of one of
 // them, so the positions are the same in all.
-struct PrefixIndex::Node {
+struct StateIndex::Node {
   Node* parent = nullptr;
   int64_t begin = 0, end = 0;
   OwnerId token_owner = 0;
@@ -25,28 +25,28 @@ struct PrefixIndex::Node {
   std::vector<OwnerId> ends;       // owners whose tokens end at `end`
 };
 
-struct PrefixIndex::Owner {
+struct StateIndex::Owner {
   std::shared_ptr<const TokenSequence> tokens;
   Node* end = nullptr;
   bool bound = false;
   uint64_t last_used = 0;
 };
 
-struct PrefixIndex::Walk {
+struct StateIndex::Walk {
   std::vector<const Node*> nodes;  // from the root; all but the last matched to their end
   int64_t matched = 0;             // tokens
 };
 
-PrefixIndex::PrefixIndex() : root_(std::make_unique<Node>()) {}
-PrefixIndex::~PrefixIndex() = default;
+StateIndex::StateIndex() : root_(std::make_unique<Node>()) {}
+StateIndex::~StateIndex() = default;
 
-PrefixIndex::Owner& PrefixIndex::Get(OwnerId id) const {
+StateIndex::Owner& StateIndex::Get(OwnerId id) const {
   const auto it = owners_.find(id);
   HF_CHECK(it != owners_.end());
   return *it->second;
 }
 
-void PrefixIndex::Add(OwnerId owner, std::shared_ptr<const TokenSequence> tokens) {
+void StateIndex::Add(OwnerId owner, std::shared_ptr<const TokenSequence> tokens) {
   HF_CHECK(owner != 0);
   auto entry = std::make_unique<Owner>();
   entry->tokens = std::move(tokens);
@@ -55,7 +55,7 @@ void PrefixIndex::Add(OwnerId owner, std::shared_ptr<const TokenSequence> tokens
   InsertPath(owner, added, root_.get());
 }
 
-void PrefixIndex::Extend(OwnerId id) {
+void StateIndex::Extend(OwnerId id) {
   Owner& owner = Get(id);
   Node* const end = owner.end;
   if (end->end == owner.tokens->size()) return;
@@ -71,7 +71,7 @@ void PrefixIndex::Extend(OwnerId id) {
   Prune(end);
 }
 
-void PrefixIndex::InsertPath(OwnerId id, Owner* owner, Node* from) {
+void StateIndex::InsertPath(OwnerId id, Owner* owner, Node* from) {
   const TokenView tokens = owner->tokens->view();
   while (from->end < tokens.size()) {
     const int64_t position = from->end;
@@ -96,7 +96,7 @@ void PrefixIndex::InsertPath(OwnerId id, Owner* owner, Node* from) {
   owner->end = from;
 }
 
-PrefixIndex::Node* PrefixIndex::SplitAt(Node* node, int64_t position) {
+StateIndex::Node* StateIndex::SplitAt(Node* node, int64_t position) {
   HF_CHECK(node->begin < position && position < node->end);
   auto& slot = node->parent->children[node->tokens->view().key(node->begin)];
   auto upper = std::make_unique<Node>();
@@ -113,13 +113,13 @@ PrefixIndex::Node* PrefixIndex::SplitAt(Node* node, int64_t position) {
   return slot.get();
 }
 
-PrefixIndex::Node* PrefixIndex::PathNode(const Owner& owner, int64_t position) const {
+StateIndex::Node* StateIndex::PathNode(const Owner& owner, int64_t position) const {
   Node* node = owner.end;
   while (node->begin >= position && node->parent != nullptr) node = node->parent;
   return node;
 }
 
-PrefixIndex::Node* PrefixIndex::PruneStep(Node* node) {
+StateIndex::Node* StateIndex::PruneStep(Node* node) {
   Node* const parent = node->parent;
   if (parent == nullptr || !node->points.empty() || !node->ends.empty()) return nullptr;
   if (node->children.size() > 1) return nullptr;
@@ -136,16 +136,16 @@ PrefixIndex::Node* PrefixIndex::PruneStep(Node* node) {
   return nullptr;
 }
 
-void PrefixIndex::Prune(Node* node) {
+void StateIndex::Prune(Node* node) {
   while (node != nullptr) node = PruneStep(node);
 }
 
-OwnerId PrefixIndex::AnyOwner(const Node* node) {
+OwnerId StateIndex::AnyOwner(const Node* node) {
   while (node->ends.empty()) node = node->children.begin()->second.get();
   return node->ends.front();
 }
 
-void PrefixIndex::Remove(OwnerId id) {
+void StateIndex::Remove(OwnerId id) {
   const Owner& owner = Get(id);
   std::erase(owner.end->ends, id);
   for (Node* node = owner.end; node != root_.get();) {
@@ -163,7 +163,7 @@ void PrefixIndex::Remove(OwnerId id) {
   owners_.erase(id);
 }
 
-void PrefixIndex::AddPoint(OwnerId id, const ResumePoint& point) {
+void StateIndex::AddPoint(OwnerId id, const ResumePoint& point) {
   const Owner& owner = Get(id);
   HF_CHECK(point.position > 0 && point.position <= owner.end->end);
   Node* node = PathNode(owner, point.position);
@@ -177,7 +177,7 @@ void PrefixIndex::AddPoint(OwnerId id, const ResumePoint& point) {
   node->points.push_back({id, point});
 }
 
-void PrefixIndex::RemovePoint(OwnerId id, int64_t position, PointKind kind, Tier tier) {
+void StateIndex::RemovePoint(OwnerId id, int64_t position, PointKind kind, Tier tier) {
   Node* const node = PathNode(Get(id), position);
   if (node->end != position) return;
   std::erase_if(node->points, [&](const OwnedPoint& p) {
@@ -186,11 +186,11 @@ void PrefixIndex::RemovePoint(OwnerId id, int64_t position, PointKind kind, Tier
   Prune(node);
 }
 
-int64_t PrefixIndex::Registered(OwnerId owner) const { return Get(owner).end->end; }
-void PrefixIndex::SetBound(OwnerId owner, bool bound) { Get(owner).bound = bound; }
-void PrefixIndex::Touch(OwnerId owner, uint64_t last_used) { Get(owner).last_used = last_used; }
+int64_t StateIndex::Registered(OwnerId owner) const { return Get(owner).end->end; }
+void StateIndex::SetBound(OwnerId owner, bool bound) { Get(owner).bound = bound; }
+void StateIndex::Touch(OwnerId owner, uint64_t last_used) { Get(owner).last_used = last_used; }
 
-const PrefixIndex::OwnedPoint& PrefixIndex::Best(const Node& node) const {
+const StateIndex::OwnedPoint& StateIndex::Best(const Node& node) const {
   const auto key = [&](const OwnedPoint& p) {
     const Owner& owner = Get(p.owner);
     return std::tuple(p.point.tier, p.point.kind, !owner.bound, ~owner.last_used, p.owner);
@@ -199,12 +199,12 @@ const PrefixIndex::OwnedPoint& PrefixIndex::Best(const Node& node) const {
                                    [&](const auto& a, const auto& b) { return key(a) < key(b); });
 }
 
-void PrefixIndex::Collect(const Node* node, std::vector<OwnerId>* out) {
+void StateIndex::Collect(const Node* node, std::vector<OwnerId>* out) {
   out->insert(out->end(), node->ends.begin(), node->ends.end());
   for (const auto& [key, child] : node->children) Collect(child.get(), out);
 }
 
-OwnerId PrefixIndex::Newest(const Node* node) const {
+OwnerId StateIndex::Newest(const Node* node) const {
   std::vector<OwnerId> owners;
   Collect(node, &owners);
   return *std::ranges::max_element(owners, [&](OwnerId a, OwnerId b) {
@@ -212,7 +212,7 @@ OwnerId PrefixIndex::Newest(const Node* node) const {
   });
 }
 
-PrefixIndex::Walk PrefixIndex::Follow(TokenView tokens) const {
+StateIndex::Walk StateIndex::Follow(TokenView tokens) const {
   Walk walk;
   walk.nodes.push_back(root_.get());
   while (walk.matched < tokens.size() && walk.nodes.back()->end == walk.matched) {
@@ -227,7 +227,7 @@ PrefixIndex::Walk PrefixIndex::Follow(TokenView tokens) const {
   return walk;
 }
 
-IndexMatch PrefixIndex::Find(TokenView prompt) const {
+IndexMatch StateIndex::Find(TokenView prompt) const {
   IndexMatch match;
   const Walk walk = Follow(prompt);
   for (const Node* node : walk.nodes) {
@@ -248,14 +248,14 @@ IndexMatch PrefixIndex::Find(TokenView prompt) const {
   return match;
 }
 
-std::vector<OwnerId> PrefixIndex::Sharing(OwnerId owner, int64_t n) const {
+std::vector<OwnerId> StateIndex::Sharing(OwnerId owner, int64_t n) const {
   std::vector<OwnerId> owners;
   Collect(PathNode(Get(owner), n), &owners);
   std::erase(owners, owner);
   return owners;
 }
 
-std::vector<OwnerId> PrefixIndex::PrefixesOf(OwnerId owner) const {
+std::vector<OwnerId> StateIndex::PrefixesOf(OwnerId owner) const {
   std::vector<OwnerId> owners;
   for (const Node* node = Get(owner).end; node != root_.get(); node = node->parent) {
     owners.insert(owners.end(), node->ends.begin(), node->ends.end());
@@ -264,7 +264,7 @@ std::vector<OwnerId> PrefixIndex::PrefixesOf(OwnerId owner) const {
   return owners;
 }
 
-std::vector<std::pair<OwnerId, int64_t>> PrefixIndex::Along(TokenView tokens) const {
+std::vector<std::pair<OwnerId, int64_t>> StateIndex::Along(TokenView tokens) const {
   std::vector<std::pair<OwnerId, int64_t>> result;
   const Walk walk = Follow(tokens);
   const Node* below = nullptr;
@@ -280,7 +280,7 @@ std::vector<std::pair<OwnerId, int64_t>> PrefixIndex::Along(TokenView tokens) co
   return result;
 }
 
-int64_t PrefixIndex::DeepestOther(OwnerId owner, int64_t n, Tier tier) const {
+int64_t StateIndex::DeepestOther(OwnerId owner, int64_t n, Tier tier) const {
   for (const Node* node = PathNode(Get(owner), n); node != root_.get(); node = node->parent) {
     if (node->end > n) continue;
     for (const OwnedPoint& p : node->points) {
@@ -291,7 +291,7 @@ int64_t PrefixIndex::DeepestOther(OwnerId owner, int64_t n, Tier tier) const {
 }
 
 // Returns the number of nodes below; SIZE_MAX when something is wrong.
-size_t PrefixIndex::CheckNode(const Node* node) const {
+size_t StateIndex::CheckNode(const Node* node) const {
   const bool is_root = node == root_.get();
   bool ok = is_root || (node->begin < node->end && owners_.count(node->token_owner) != 0 &&
                         Get(node->token_owner).tokens == node->tokens);
@@ -316,6 +316,6 @@ size_t PrefixIndex::CheckNode(const Node* node) const {
   return ok ? n : SIZE_MAX;
 }
 
-bool PrefixIndex::Consistent() const { return CheckNode(root_.get()) == n_nodes_; }
+bool StateIndex::Consistent() const { return CheckNode(root_.get()) == n_nodes_; }
 
 }  // namespace holdfast

@@ -43,12 +43,12 @@ struct IndexMatch {
   TokenKey expected, found;  // the owner's token and the prompt's
 };
 
-class PrefixIndex {
+class StateIndex {
  public:
-  PrefixIndex();
-  ~PrefixIndex();
-  PrefixIndex(const PrefixIndex&) = delete;
-  PrefixIndex& operator=(const PrefixIndex&) = delete;
+  StateIndex();
+  ~StateIndex();
+  StateIndex(const StateIndex&) = delete;
+  StateIndex& operator=(const StateIndex&) = delete;
 
   // `tokens` may grow while it is registered (then Extend), and be cut again to what was taken in.
   void Add(OwnerId owner, std::shared_ptr<const TokenSequence> tokens);

@@ -286,7 +286,7 @@ class StateCache {
   const StateCacheOptions options_;
   std::shared_ptr<MemoryBudget> budget_;
   std::shared_ptr<BlockPool> page_pool_, running_pool_;
-  PrefixIndex index_;
+  StateIndex index_;
   std::unordered_map<OwnerId, std::unique_ptr<Conversation>> conversations_;
   std::vector<Conversation*> bound_;
   std::map<std::string, OwnerId, std::less<>> by_id_;
