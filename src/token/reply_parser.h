@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,10 @@ class ReplyParser {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// Whether a reply to `prompt` begins inside a think block: its last think marker opens one, and no
+// turn has ended since.
+bool PromptEndsInThink(const Tokenizer& tokenizer, std::span<const TokenId> prompt);
 
 }  // namespace holdfast
 
