@@ -40,8 +40,9 @@ class PartList {
   size_t end_ = 0;
 };
 
-void AddQsaLayer(const ModelConfig& config, KvFormat format, int layer, size_t page_tokens,
-                 PartList* cells, PartList* running) {
+// `ratio` 0: no indexer.
+void AddQsaLayer(const ModelConfig& config, KvFormat format, int layer, size_t ratio,
+                 size_t page_tokens, PartList* cells, PartList* running) {
   const size_t vectors = page_tokens * config.n_kv_heads;
   const size_t head_dim = config.head_dim;
   const size_t codes = vectors * head_dim * CellValueBytes(format);
@@ -52,7 +53,6 @@ void AddQsaLayer(const ModelConfig& config, KvFormat format, int layer, size_t p
       cells->Add(key ? PartKind::kKeyScales : PartKind::kValueScales, layer, scales);
     }
   }
-  const size_t ratio = config.block_ratio[layer];
   if (ratio == 0) return;
   const size_t raw_key = sizeof(float) * config.index_dim;
   cells->Add(PartKind::kPooledKeys, layer, page_tokens / ratio * raw_key);
@@ -142,13 +142,14 @@ Result<StateLayout> StateLayout::Create(const ModelConfig& config, KvFormat form
       AddGdnLayer(config, layer, &running);
       continue;
     }
-    const int ratio = config.block_ratio[layer];
+    // The draft layer attends to a window of its cells: no indexer (docs/decisions.md).
+    const int ratio = draft ? 0 : config.block_ratio[layer];
     if (ratio != 0 && page_tokens % ratio != 0) {
       return InvalidArgumentError(
           fmt::format("page of {} tokens, wanted a multiple of layer {}'s block of {}", page_tokens,
                       layer, ratio));
     }
-    AddQsaLayer(config, format, layer, page_tokens, &cells, &running);
+    AddQsaLayer(config, format, layer, ratio, page_tokens, &cells, &running);
   }
   if (draft && last > first) {
     running.Add(PartKind::kHandover, first, config.hc_width() * sizeof(float));

@@ -1,0 +1,163 @@
+#include "state/checkpoint_policy.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+namespace holdfast {
+namespace {
+
+TEST(CheckpointPolicyTest, RungsAreLinearThenGeometric) {
+  const CheckpointPolicy half{.ratio = 2, .min_gap = 2048};
+  EXPECT_EQ(half.Rungs(0, 40'000), (std::vector<int64_t>{2048, 4096, 8192, 16384, 32768}));
+  EXPECT_EQ(half.NextRung(0), 2048);
+  EXPECT_EQ(half.NextRung(2048), 4096);
+  EXPECT_EQ(half.NextRung(2047), 2048);
+  EXPECT_EQ(half.CountRungs(4095), 1);
+  EXPECT_EQ(half.CountRungs(4096), 2);
+  const CheckpointPolicy quarter{.ratio = 4, .min_gap = 2048};
+  EXPECT_EQ(quarter.Rungs(0, 11'000), (std::vector<int64_t>{2048, 4096, 6144, 8192, 10922}));
+}
+
+class BoundTest : public ::testing::TestWithParam<int> {};
+
+TEST_P(BoundTest, EveryLengthIsWithinTheBoundOfTheRungBelow) {
+  const CheckpointPolicy policy{.ratio = GetParam(), .min_gap = 64};
+  int64_t rung = 0, next = policy.NextRung(0);
+  for (int64_t shared = 1; shared < 300'000; ++shared) {
+    // A prompt that ends at a rung cannot use it: its last token is always read.
+    if (shared > next) rung = next, next = policy.NextRung(rung);
+    ASSERT_LE(shared - rung, policy.Bound(shared)) << shared;
+  }
+}
+
+TEST_P(BoundTest, ThinningKeepsTheBoundAndTheBudgetOfARandomConversation) {
+  for (int seed = 0; seed < 40; ++seed) {
+    std::mt19937 random(seed);
+    CheckpointPolicy policy{.ratio = GetParam(), .min_gap = 64, .page_tokens = 8};
+    policy.running_bytes = 1000;
+    // The least K/V per token with which this ratio's ladder fits.
+    for (policy.kv_bytes_per_token = 0.5;; policy.kv_bytes_per_token *= 1.1) {
+      bool fits = true;
+      for (int64_t rung : policy.Rungs(0, 20'000)) {
+        fits = fits && policy.CountRungs(rung) + 2 <= policy.MaxCheckpoints(rung + 1);
+      }
+      if (fits) break;
+    }
+    std::vector<CheckpointMark> kept;
+    bool system_taken = false;
+    for (int64_t n = 0; n < 20'000;) {
+      // Reads and replies of random length with marks anywhere in them.
+      const int64_t to = n + 1 + static_cast<int64_t>(random() % 700);
+      std::vector<CheckpointMark> marks;
+      if (n == 0) marks.push_back({std::min<int64_t>(to, 50), CheckpointKind::kSystem});
+      for (int i = 0; i < 3; ++i) {
+        marks.push_back({n + 1 + static_cast<int64_t>(random() % (to - n)),
+                         static_cast<CheckpointKind>(random() % 3)});
+      }
+      marks.push_back({to, CheckpointKind::kTurnEnd});
+      for (const CheckpointMark& mark : PlanCheckpoints(policy, n, to, marks)) {
+        kept.push_back(mark);
+        const auto dropped = ThinCheckpoints(policy, mark.position, kept);
+        for (size_t i = dropped.size(); i-- > 0;) {
+          kept.erase(kept.begin() + static_cast<int64_t>(dropped[i]));
+        }
+        const int64_t below = std::ranges::count_if(
+            kept, [&](const CheckpointMark& k) { return k.position < mark.position; });
+        ASSERT_LE(below, policy.MaxCheckpoints(mark.position)) << "seed " << seed;
+        system_taken = system_taken || mark.kind == CheckpointKind::kSystem;
+        ASSERT_EQ(std::ranges::count(kept, CheckpointKind::kSystem, &CheckpointMark::kind),
+                  system_taken ? 1 : 0)
+            << "dropped before others";
+      }
+      n = to;
+      for (int64_t shared = 1, i = 0, last = 0; shared <= n; ++shared) {
+        while (i < std::ssize(kept) && kept[i].position < shared) last = kept[i++].position;
+        ASSERT_LE(shared - last, policy.Bound(shared)) << "seed " << seed << " of " << n;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ratios, BoundTest, ::testing::Values(2, 4, 8));
+
+TEST(CheckpointPolicyTest, PlansMarksAndRungsOncePerPosition) {
+  const CheckpointPolicy policy{.ratio = 2, .min_gap = 100};
+  const std::vector<CheckpointMark> marks = {{390, CheckpointKind::kBeforeReply},
+                                             {50, CheckpointKind::kSystem},
+                                             {200, CheckpointKind::kMark},
+                                             {100, CheckpointKind::kSystem},
+                                             {401, CheckpointKind::kMark}};
+  const auto plan = PlanCheckpoints(policy, 50, 400, marks);
+  ASSERT_EQ(plan.size(), 4u);
+  EXPECT_EQ(plan[0].position, 100);
+  EXPECT_EQ(plan[0].kind, CheckpointKind::kSystem);
+  EXPECT_EQ(plan[1].position, 200);
+  EXPECT_EQ(plan[1].kind, CheckpointKind::kLadder);
+  EXPECT_EQ(plan[2].position, 390);
+  EXPECT_EQ(plan[2].kind, CheckpointKind::kBeforeReply);
+  EXPECT_EQ(plan[3].position, 400);
+}
+
+TEST(CheckpointPolicyTest, DropsOldRepliesThenTurnEndsThenMarks) {
+  CheckpointPolicy policy{.ratio = 2, .min_gap = 1000, .page_tokens = 1};
+  policy.running_bytes = 1000;
+  policy.kv_bytes_per_token = 0;  // four
+  std::vector<CheckpointMark> kept = {{10, CheckpointKind::kSystem},
+                                      {20, CheckpointKind::kMark},
+                                      {30, CheckpointKind::kBeforeReply},
+                                      {40, CheckpointKind::kTurnEnd},
+                                      {50, CheckpointKind::kBeforeReply}};
+  EXPECT_EQ(ThinCheckpoints(policy, 60, kept), (std::vector<size_t>{2}));
+  kept.push_back({55, CheckpointKind::kTurnEnd});
+  EXPECT_EQ(ThinCheckpoints(policy, 60, kept), (std::vector<size_t>{2, 3}));
+  kept.push_back({56, CheckpointKind::kMark});
+  kept.push_back({57, CheckpointKind::kMark});
+  // Both turn ends and the older mark; the latest reply and the system checkpoint stay.
+  EXPECT_EQ(ThinCheckpoints(policy, 60, kept), (std::vector<size_t>{1, 2, 3, 5}));
+}
+
+ModelConfig ReleasedConfig() {
+  ModelConfig c;
+  c.n_layers = 48;
+  c.hidden_size = 2560;
+  for (int l = 0; l < 48; ++l) {
+    const bool qsa = (l + 1) % 4 == 0;
+    c.layer_kinds.push_back(qsa ? LayerKind::kQsa : LayerKind::kGdn);
+    c.block_ratio.push_back(qsa ? 4 : 0);
+  }
+  c.n_heads = 24, c.n_kv_heads = 2, c.head_dim = 256;
+  c.n_index_heads = 4, c.index_dim = 128, c.index_budget = 2048;
+  c.gdn_conv_kernel = 4, c.gdn_n_key_heads = 16, c.gdn_n_value_heads = 48, c.gdn_head_dim = 128;
+  c.hc_streams = 4;
+  c.ple = PleConfig{.layer = 1, .ngram_size = 3, .conv_kernel = 4};
+  return c;
+}
+
+// 118 MB of running state against 14.2 KB (int8), 26.1 KB (f16) and 50.7 KB (f32) per token: by
+// hand, ratio 8 needs 10 states at 16,385 tokens, where int8 pays for 6, f16 for 7 and f32 for 11;
+// ratio 4 needs 6 at 8,193 tokens: 5, 5 and 7.
+TEST(CheckpointPolicyTest, ReleasedModelGetsTheRatioThatItsCellsPayFor) {
+  const auto choose = [](KvFormat format) {
+    const auto layout = StateLayout::Create(ReleasedConfig(), format);
+    return ChooseCheckpointPolicy(*layout, 262'144);
+  };
+  const RatioChoice int8 = choose(KvFormat::kInt8);
+  EXPECT_EQ(int8.policy.ratio, 2);
+  EXPECT_TRUE(int8.fits);
+  EXPECT_EQ(int8.policy.MaxCheckpoints(16'385), 6);
+  EXPECT_EQ(choose(KvFormat::kF16).policy.ratio, 2);
+  EXPECT_EQ(choose(KvFormat::kF32).policy.ratio, 8);
+  EXPECT_TRUE(choose(KvFormat::kF32).fits);
+}
+
+TEST(CheckpointPolicyTest, SaysWhenEvenTheCoarsestLadderDoesNotFit) {
+  const auto layout = StateLayout::Create(ReleasedConfig(), KvFormat::kInt8);
+  const RatioChoice choice = ChooseCheckpointPolicy(*layout, 262'144, /*min_gap=*/256);
+  EXPECT_EQ(choice.policy.ratio, 2);
+  EXPECT_FALSE(choice.fits);
+}
+
+}  // namespace
+}  // namespace holdfast
