@@ -57,7 +57,7 @@ class Raw {
   std::vector<std::byte> bytes_;
 };
 
-constexpr uint32_t kU32 = 4, kI32 = 5, kBool = 7, kString = 8, kArray = 9, kU64 = 10;
+constexpr uint32_t kU32 = 4, kI32 = 5, kString = 8, kArray = 9, kU64 = 10;
 constexpr uint32_t kF32Tensor = 0, kQ4KTensor = 12;
 
 TEST(GgufHostileTest, AnythingButGgufTwoOrThreeInLittleEndian) {
@@ -88,9 +88,9 @@ TEST(GgufHostileTest, CountsBeyondLimitOrFile) {
 TEST(GgufHostileTest, KeyLengthsBeyondLimitOrFile) {
   EXPECT_EQ(
       Raw(0, 1).U64(UINT64_MAX).Zeros(64).Error(),
-      "bad.gguf: key 0 of 1 at offset 24: 18446744073709551615 bytes long, the limit is 65535");
+      "bad.gguf: name of key 0 at offset 24: 18446744073709551615 bytes long, the limit is 65535");
   EXPECT_EQ(Raw(0, 1).U64(65).Zeros(64).Error(),
-            "bad.gguf: key 0 of 1 at offset 32: needs 65 bytes, the file has 64 left");
+            "bad.gguf: name of key 0 at offset 32: needs 65 bytes, the file has 64 left");
   EXPECT_EQ(Raw(0, 1).Key("", kU32).U32(0).Error(), "bad.gguf: key 0 has no name");
 }
 
@@ -146,7 +146,7 @@ TEST(GgufHostileTest, Alignments) {
 
 TEST(GgufHostileTest, TensorNames) {
   EXPECT_EQ(Raw(1, 0).Tensor(std::string(64, 'x'), {1}, kF32Tensor, 0).Error(),
-            "bad.gguf: name of tensor 0 of 1 at offset 24: 64 bytes long, the limit is 63");
+            "bad.gguf: name of tensor 0 at offset 24: 64 bytes long, the limit is 63");
   EXPECT_EQ(Raw(1, 0).Tensor("", {1}, kF32Tensor, 0).Error(), "bad.gguf: tensor 0 has no name");
   EXPECT_EQ(Raw(2, 0).Tensor("t", {1}, kF32Tensor, 0).Tensor("t", {1}, kF32Tensor, 32).Error(),
             "bad.gguf: tensor \"t\" occurs twice");

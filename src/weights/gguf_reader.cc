@@ -16,6 +16,21 @@ namespace {
 constexpr uint64_t kMinKeyBytes = 8 + 4 + 1;
 constexpr uint64_t kMinTensorBytes = 8 + 4 + 4 + 8;
 
+// Where a message points to. Made into text only when there is something to say.
+struct Place {
+  std::string_view what;  // "key", "tensor count"
+  std::string_view name = {};
+  int64_t index = -1;
+  std::string_view detail = {};
+
+  std::string Text() const {
+    std::string text(what);
+    if (index >= 0) text += fmt::format(" {}", index);
+    if (name.data() != nullptr) text += " " + Quoted(name);
+    return text.append(detail);
+  }
+};
+
 class Reader {
  public:
   Reader(std::span<const std::byte> bytes, const std::string& name) : bytes_(bytes), name_(name) {}
@@ -33,62 +48,61 @@ class Reader {
  private:
   uint64_t left() const { return bytes_.size() - pos_; }
 
-  Status Truncated(std::string_view what, uint64_t wanted) const {
+  Status Truncated(const Place& place, uint64_t wanted) const {
     return DataLossError(fmt::format("{}: {} at offset {}: needs {} bytes, the file has {} left",
-                                     name_, what, pos_, wanted, left()));
+                                     name_, place.Text(), pos_, wanted, left()));
   }
 
   template <typename T>
-  Result<T> Scalar(std::string_view what) {
-    if (left() < sizeof(T)) return Truncated(what, sizeof(T));
+  Result<T> Scalar(const Place& place) {
+    if (left() < sizeof(T)) return Truncated(place, sizeof(T));
     T value;
     std::memcpy(&value, bytes_.data() + pos_, sizeof value);
     pos_ += sizeof value;
     return value;
   }
 
-  Result<std::string_view> String(std::string_view what, uint64_t max_bytes) {
-    HF_ASSIGN_OR_RETURN(const uint64_t length, Scalar<uint64_t>(what));
+  Result<std::string_view> String(const Place& place, uint64_t max_bytes) {
+    HF_ASSIGN_OR_RETURN(const uint64_t length, Scalar<uint64_t>(place));
     if (length > max_bytes) {
       return OutOfRangeError(fmt::format("{}: {} at offset {}: {} bytes long, the limit is {}",
-                                         name_, what, pos_ - 8, length, max_bytes));
+                                         name_, place.Text(), pos_ - 8, length, max_bytes));
     }
-    if (length > left()) return Truncated(what, length);
+    if (length > left()) return Truncated(place, length);
     const std::string_view text(reinterpret_cast<const char*>(bytes_.data()) + pos_, length);
     pos_ += length;
     return text;
   }
 
   Status ReadHeader(GgufContents* contents) {
-    HF_ASSIGN_OR_RETURN(const uint32_t magic, Scalar<uint32_t>("magic"));
+    HF_ASSIGN_OR_RETURN(const uint32_t magic, Scalar<uint32_t>({"magic"}));
     if (magic != 0x46554747) {  // "GGUF"
       return InvalidArgumentError(
           fmt::format("{}: not a GGUF file (begins with 0x{:08x}, wanted \"GGUF\")", name_, magic));
     }
-    HF_ASSIGN_OR_RETURN(const uint32_t version, Scalar<uint32_t>("version"));
+    HF_ASSIGN_OR_RETURN(const uint32_t version, Scalar<uint32_t>({"version"}));
     if (version != 2 && version != 3) {
       const bool swapped = __builtin_bswap32(version) == 2 || __builtin_bswap32(version) == 3;
       return UnimplementedError(fmt::format("{}: GGUF version {}{}, wanted 2 or 3", name_, version,
                                             swapped ? " (a big-endian file)" : ""));
     }
     contents->version = static_cast<int>(version);
-    HF_ASSIGN_OR_RETURN(n_tensors_, Scalar<uint64_t>("tensor count"));
-    HF_ASSIGN_OR_RETURN(n_values_, Scalar<uint64_t>("key count"));
-    HF_RETURN_IF_ERROR(CheckCount("tensor count", n_tensors_, kGgufMaxTensors, kMinTensorBytes));
-    return CheckCount("key count", n_values_, kGgufMaxKeys, kMinKeyBytes);
+    HF_ASSIGN_OR_RETURN(n_tensors_, Scalar<uint64_t>({"tensor count"}));
+    HF_ASSIGN_OR_RETURN(n_values_, Scalar<uint64_t>({"key count"}));
+    HF_RETURN_IF_ERROR(CheckCount({"tensor count"}, n_tensors_, kGgufMaxTensors, kMinTensorBytes));
+    return CheckCount({"key count"}, n_values_, kGgufMaxKeys, kMinKeyBytes);
   }
 
   // Before anything is allocated for `count` things.
-  Status CheckCount(std::string_view what, uint64_t count, uint64_t limit,
-                    uint64_t min_bytes) const {
+  Status CheckCount(const Place& place, uint64_t count, uint64_t limit, uint64_t min_bytes) const {
     if (count > limit) {
       return OutOfRangeError(
-          fmt::format("{}: {}: found {}, the limit is {}", name_, what, count, limit));
+          fmt::format("{}: {}: found {}, the limit is {}", name_, place.Text(), count, limit));
     }
     if (count > left() / min_bytes) {
       return DataLossError(
           fmt::format("{}: {}: found {}, which need {} bytes each; the file has {} left", name_,
-                      what, count, min_bytes, left()));
+                      place.Text(), count, min_bytes, left()));
     }
     return OkStatus();
   }
@@ -97,8 +111,9 @@ class Reader {
     std::set<std::string_view> keys;
     contents->values.reserve(n_values_);
     for (uint64_t i = 0; i < n_values_; ++i) {
-      HF_ASSIGN_OR_RETURN(const std::string_view key,
-                          String(fmt::format("key {} of {}", i, n_values_), kGgufMaxKeyBytes));
+      HF_ASSIGN_OR_RETURN(
+          const std::string_view key,
+          String({.what = "name of key", .index = static_cast<int64_t>(i)}, kGgufMaxKeyBytes));
       if (key.empty()) return DataLossError(fmt::format("{}: key {} has no name", name_, i));
       if (!keys.insert(key).second) {
         return DataLossError(fmt::format("{}: key {} occurs twice", name_, Quoted(key)));
@@ -109,26 +124,27 @@ class Reader {
   }
 
   Status ReadValue(std::string_view key, GgufContents* contents) {
-    const std::string what = fmt::format("key {}", Quoted(key));
-    HF_ASSIGN_OR_RETURN(const int32_t type_id, Scalar<int32_t>(what));
-    HF_ASSIGN_OR_RETURN(const GgufType type, CheckType(what, type_id, /*element=*/false));
+    const Place place{.what = "key", .name = key};
+    HF_ASSIGN_OR_RETURN(const int32_t type_id, Scalar<int32_t>(place));
+    HF_ASSIGN_OR_RETURN(const GgufType type, CheckType(place, type_id, /*element=*/false));
     GgufType element_type = type;
     uint64_t count = 1;
     if (type == GgufType::kArray) {
-      HF_ASSIGN_OR_RETURN(const int32_t element_id, Scalar<int32_t>(what));
-      HF_ASSIGN_OR_RETURN(element_type, CheckType(what, element_id, /*element=*/true));
-      HF_ASSIGN_OR_RETURN(count, Scalar<uint64_t>(what));
+      HF_ASSIGN_OR_RETURN(const int32_t element_id, Scalar<int32_t>(place));
+      HF_ASSIGN_OR_RETURN(element_type, CheckType(place, element_id, /*element=*/true));
+      HF_ASSIGN_OR_RETURN(count, Scalar<uint64_t>(place));
       const int64_t fixed = GgufTypeBytes(element_type);
-      HF_RETURN_IF_ERROR(CheckCount(what + ": array length", count, kGgufMaxArrayCount,
+      HF_RETURN_IF_ERROR(CheckCount({.what = "key", .name = key, .detail = ": array length"}, count,
+                                    kGgufMaxArrayCount,
                                     fixed > 0 ? static_cast<uint64_t>(fixed) : sizeof(uint64_t)));
     }
     const uint64_t start = pos_;
     if (element_type == GgufType::kString) {
       for (uint64_t i = 0; i < count; ++i)
-        HF_RETURN_IF_ERROR(String(what, kGgufMaxStringBytes).status());
+        HF_RETURN_IF_ERROR(String(place, kGgufMaxStringBytes).status());
     } else {
       const uint64_t size = count * static_cast<uint64_t>(GgufTypeBytes(element_type));
-      if (size > left()) return Truncated(what, size);
+      if (size > left()) return Truncated(place, size);
       pos_ += size;
     }
     contents->values.emplace_back(key, type, element_type, count,
@@ -136,12 +152,12 @@ class Reader {
     return OkStatus();
   }
 
-  Result<GgufType> CheckType(const std::string& what, int32_t id, bool element) const {
+  Result<GgufType> CheckType(const Place& place, int32_t id, bool element) const {
     const auto type = static_cast<GgufType>(id);
     const bool known = id >= 0 && id <= static_cast<int32_t>(GgufType::kF64);
     if (!known || (element && type == GgufType::kArray)) {
       return InvalidArgumentError(fmt::format(
-          "{}: {}: {} {}, wanted {}", name_, what, element ? "array of" : "value of",
+          "{}: {}: {} {}, wanted {}", name_, place.Text(), element ? "array of" : "value of",
           GgufTypeName(type), element ? "u8 to f64 (arrays do not nest)" : "u8 to f64"));
     }
     return type;
@@ -168,9 +184,9 @@ class Reader {
     contents->tensors.reserve(n_tensors_);
     for (uint64_t i = 0; i < n_tensors_; ++i) {
       GgufTensor tensor;
-      HF_ASSIGN_OR_RETURN(
-          const std::string_view name,
-          String(fmt::format("name of tensor {} of {}", i, n_tensors_), kGgufMaxTensorNameBytes));
+      HF_ASSIGN_OR_RETURN(const std::string_view name,
+                          String({.what = "name of tensor", .index = static_cast<int64_t>(i)},
+                                 kGgufMaxTensorNameBytes));
       if (name.empty()) return DataLossError(fmt::format("{}: tensor {} has no name", name_, i));
       if (!names.insert(name).second) {
         return DataLossError(fmt::format("{}: tensor {} occurs twice", name_, Quoted(name)));
@@ -184,23 +200,23 @@ class Reader {
   }
 
   Status ReadShape(GgufTensor* tensor) {
-    const std::string what = fmt::format("tensor {}", Quoted(tensor->name));
-    HF_ASSIGN_OR_RETURN(const uint32_t n_dims, Scalar<uint32_t>(what));
+    const Place place{.what = "tensor", .name = tensor->name};
+    HF_ASSIGN_OR_RETURN(const uint32_t n_dims, Scalar<uint32_t>(place));
     if (n_dims < 1 || n_dims > 4) {
       return OutOfRangeError(
-          fmt::format("{}: {}: {} dimensions, wanted 1 to 4", name_, what, n_dims));
+          fmt::format("{}: {}: {} dimensions, wanted 1 to 4", name_, place.Text(), n_dims));
     }
     tensor->n_dims = static_cast<int>(n_dims);
     int64_t n_values = 1;
     for (uint32_t i = 0; i < n_dims; ++i) {
-      HF_ASSIGN_OR_RETURN(const int64_t ne, Scalar<int64_t>(what));
+      HF_ASSIGN_OR_RETURN(const int64_t ne, Scalar<int64_t>(place));
       if (ne < 1) {
-        return OutOfRangeError(
-            fmt::format("{}: {}: dimension {} is {}, wanted 1 or more", name_, what, i, ne));
+        return OutOfRangeError(fmt::format("{}: {}: dimension {} is {}, wanted 1 or more", name_,
+                                           place.Text(), i, ne));
       }
       if (__builtin_mul_overflow(n_values, ne, &n_values)) {
-        return OutOfRangeError(
-            fmt::format("{}: {}: dimension {} is {}: more than 2^63 values", name_, what, i, ne));
+        return OutOfRangeError(fmt::format("{}: {}: dimension {} is {}: more than 2^63 values",
+                                           name_, place.Text(), i, ne));
       }
       tensor->ne[i] = ne;
     }
@@ -209,27 +225,27 @@ class Reader {
 
   // The data's size goes into n_bytes_, its offset into file_offset until it is placed.
   Status ReadTypeAndOffset(GgufTensor* tensor) {
-    const std::string what = fmt::format("tensor {}", Quoted(tensor->name));
-    HF_ASSIGN_OR_RETURN(const int32_t type_id, Scalar<int32_t>(what));
+    const Place place{.what = "tensor", .name = tensor->name};
+    HF_ASSIGN_OR_RETURN(const int32_t type_id, Scalar<int32_t>(place));
     const QuantTypeInfo* info = FindQuantType(type_id);
     if (info == nullptr) {
       return UnimplementedError(
-          fmt::format("{}: {}: no tensor type has id {}", name_, what, type_id));
+          fmt::format("{}: {}: no tensor type has id {}", name_, place.Text(), type_id));
     }
     tensor->type = info->type;
     Result<int64_t> row_bytes = RowBytes(info->type, tensor->ne[0]);
     if (!row_bytes.ok()) {
       return InvalidArgumentError(
-          fmt::format("{}: {}: {}", name_, what, row_bytes.status().message()));
+          fmt::format("{}: {}: {}", name_, place.Text(), row_bytes.status().message()));
     }
     const int64_t n_rows = tensor->ne[1] * tensor->ne[2] * tensor->ne[3];
     int64_t n_bytes = 0;
     if (__builtin_mul_overflow(*row_bytes, n_rows, &n_bytes)) {
       return OutOfRangeError(fmt::format("{}: {}: shape {} of {} has more than 2^63 bytes", name_,
-                                         what, tensor->ShapeText(), info->name));
+                                         place.Text(), tensor->ShapeText(), info->name));
     }
     n_bytes_.push_back(static_cast<uint64_t>(n_bytes));
-    HF_ASSIGN_OR_RETURN(tensor->file_offset, Scalar<uint64_t>(what));
+    HF_ASSIGN_OR_RETURN(tensor->file_offset, Scalar<uint64_t>(place));
     return OkStatus();
   }
 

@@ -83,7 +83,7 @@ class EditedModel {
       writer.AddTensor(tensor.name, tensor.type,
                        {tensor.ne.begin(), tensor.ne.begin() + tensor.n_dims}, tensor.data);
     }
-    const std::vector<std::byte> zeros(1 << 20);
+    static const std::vector<std::byte> zeros(1 << 20);
     for (const auto& [name, tensor] : tensors_) {
       if (!tensor.second.empty()) writer.AddTensor(name, tensor.first, tensor.second, zeros);
     }

@@ -15,6 +15,12 @@ std::string ShapeText(std::initializer_list<int64_t> ne) {
   return fmt::format("{{{}}}", fmt::join(ne, ", "));
 }
 
+// Dimensions of 1 at the end may be declared or not.
+std::string MatrixShape(int64_t n_cols, int64_t n_rows, int64_t n_mats) {
+  if (n_mats > 1) return ShapeText({n_cols, n_rows, n_mats});
+  return n_rows > 1 ? ShapeText({n_cols, n_rows}) : ShapeText({n_cols});
+}
+
 // Finds tensors of one file and checks them. Names are those of the GGUF tables: global ones as
 // they are, a layer's after "blk.N.".
 class Binder {
@@ -28,14 +34,10 @@ class Binder {
   }
   Status Matrices(const std::string& name, int64_t n_cols, int64_t n_rows, int64_t n_mats,
                   WeightView* out) const {
-    // Dimensions of 1 at the end may be declared or not.
-    const std::string wanted = n_mats > 1   ? ShapeText({n_cols, n_rows, n_mats})
-                               : n_rows > 1 ? ShapeText({n_cols, n_rows})
-                                            : ShapeText({n_cols});
     const GgufTensor* tensor = file_.FindTensor(name);
-    if (tensor == nullptr) return Missing(name, wanted);
+    if (tensor == nullptr) return Missing(name, MatrixShape(n_cols, n_rows, n_mats));
     if (tensor->ne != std::array<int64_t, 4>{n_cols, n_rows, n_mats, 1}) {
-      return Misshapen(*tensor, wanted);
+      return Misshapen(*tensor, MatrixShape(n_cols, n_rows, n_mats));
     }
     HF_RETURN_IF_ERROR(CheckDecodes(*tensor));
     *out = View(*tensor, n_cols, n_rows, n_mats);
@@ -239,6 +241,37 @@ Status BindMtp(const ModelConfig& config, const GgufFile& file, bool is_sidecar,
   return binder.Matrix(nextn + "shared_head_head.weight", hidden, config.vocab_size, &out->output);
 }
 
+void AppendExisting(std::initializer_list<WeightView> views, std::vector<WeightView>* out) {
+  for (const WeightView& view : views) {
+    if (view.exists()) out->push_back(view);
+  }
+}
+
+void AppendHc(const HcWeights& hc, std::vector<WeightView>* out) {
+  AppendExisting({hc.norm, hc.down, hc.up, hc.inject}, out);
+}
+
+void AppendLayer(const LayerWeights& layer, std::vector<WeightView>* out) {
+  AppendHc(layer.hc_attn, out);
+  AppendHc(layer.hc_ffn, out);
+  if (const auto* g = std::get_if<GdnWeights>(&layer.mixer)) {
+    AppendExisting({g->qkv, g->gate, g->beta, g->alpha, g->a, g->dt_bias, g->conv, g->norm, g->out},
+                   out);
+  } else {
+    const QsaWeights& q = layer.qsa();
+    AppendExisting({q.q, q.k, q.v, q.out, q.q_norm, q.k_norm, q.index_q, q.index_k, q.index_q_norm,
+                    q.index_k_norm},
+                   out);
+  }
+  const MoeWeights& m = layer.moe;
+  AppendExisting({m.router, m.gate, m.up, m.down, m.shared_gate, m.shared_gate_proj, m.shared_up,
+                  m.shared_down},
+                 out);
+  if (!layer.ple.has_value()) return;
+  const PleWeights& p = *layer.ple;
+  AppendExisting({p.table, p.key, p.value, p.norm_key, p.norm_query, p.norm_conv, p.conv}, out);
+}
+
 }  // namespace
 
 WeightView WeightView::Mat(int64_t mat) const {
@@ -291,6 +324,19 @@ Result<ModelWeights> BindModelWeights(const ModelConfig& config, const GgufFile&
                                &weights.mtp.emplace()));
   }
   return weights;
+}
+
+std::vector<WeightView> AllViews(const ModelWeights& weights) {
+  std::vector<WeightView> views = {weights.token_embd, weights.output};
+  AppendHc(weights.output_hc, &views);
+  for (const LayerWeights& layer : weights.layers) AppendLayer(layer, &views);
+  if (!weights.mtp.has_value()) return views;
+  const MtpWeights& mtp = *weights.mtp;
+  AppendExisting({mtp.embed_norm, mtp.hidden_norm, mtp.eh_proj}, &views);
+  AppendHc(mtp.output_hc, &views);
+  AppendLayer(mtp.layer, &views);
+  AppendExisting({mtp.token_embd, mtp.output}, &views);
+  return views;
 }
 
 }  // namespace holdfast

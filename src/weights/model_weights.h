@@ -130,6 +130,10 @@ struct ModelWeights {
 Result<ModelWeights> BindModelWeights(const ModelConfig& config, const GgufFile& trunk,
                                       const GgufFile* mtp_sidecar = nullptr);
 
+// Every tensor bound in `weights`, in the order of the struct; a tensor that serves twice (a tied
+// output, the halves of fused experts) comes twice.
+std::vector<WeightView> AllViews(const ModelWeights& weights);
+
 }  // namespace holdfast
 
 #endif  // HOLDFAST_WEIGHTS_MODEL_WEIGHTS_H_

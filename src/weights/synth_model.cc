@@ -118,9 +118,10 @@ class SynthWriter {
     SetU32("embedding_length", hidden_);
     SetU32("attention.head_count", spec_.n_heads);
     SetU32("attention.head_count_kv", spec_.n_kv_heads);
-    const int64_t third = spec_.rope_dims / 2 / 3;
+    const int64_t n_pairs = spec_.rope_dims / 2, n_time = (n_pairs + 2) / 3;
+    const int64_t n_height = (n_pairs - n_time + 1) / 2;  // 11, 11, 10 of the released 32
     writer_.SetInts("qwen4exp.rope.dimension_sections", GgufType::kI32,
-                    std::vector<int64_t>{spec_.rope_dims / 2 - 2 * third, third, third, 0});
+                    std::vector<int64_t>{n_time, n_height, n_pairs - n_time - n_height, 0});
     writer_.SetF32("qwen4exp.rope.freq_base", 1e7f);
     writer_.SetF32("qwen4exp.attention.layer_norm_rms_epsilon", 1e-6f);
     SetU32("expert_count", spec_.n_experts);

@@ -57,7 +57,7 @@ struct SynthSpec {
 };
 
 // The released dimensions with 8 layers, 64 experts and an n-gram table of 20,000 rows a head:
-// 0.6 GB that load a machine as the real layers do.
+// 3.2 GB that load a machine as the real layers do, most of them embeddings and experts.
 SynthSpec FlashNext8x64();
 // A few hundred kilobytes with every kind of layer, for tests: 4 layers, hidden size 64.
 SynthSpec TinySynth();
