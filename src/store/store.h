@@ -77,7 +77,8 @@ class Store {
   // Reads pages and running state into the sink's buffers, checking each part. On error some
   // buffers hold rubbish: give it scratch, and make that live only afterwards.
   virtual Result<LoadReport> Load(const StoredPrefix& prefix, const LoadOptions& options) = 0;
-  // Puts a state that failed its proof out of use, and the pages only it vouched for.
+  // Puts a state that failed its proof out of use, and all its pages: any of them may be wrong.
+  // Saving the prefix again replaces them.
   virtual Status Quarantine(const StoredPrefix& prefix, const std::string& reason) = 0;
   // Marks it used now.
   virtual Status Touch(std::string_view conversation) = 0;
