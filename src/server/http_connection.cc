@@ -190,10 +190,13 @@ asio::awaitable<void> HttpConnection::Impl::Serve() {
   socket_.close(ignored);
 }
 
+// g++ 12 destroys braced temporaries in a co_await expression twice, so values have names here.
 asio::awaitable<void> HttpConnection::Impl::Refuse() {
-  co_await RefuseAndClose({.status = UnavailableError(fmt::format(
-                               "the server has its {} connections", limits_.max_connections)),
-                           .retry_after_s = 1});
+  ApiError full;
+  full.status =
+      UnavailableError(fmt::format("the server has its {} connections", limits_.max_connections));
+  full.retry_after_s = 1;
+  co_await RefuseAndClose(std::move(full));
 }
 
 asio::awaitable<bool> HttpConnection::Impl::WaitForRequest() {
@@ -252,9 +255,12 @@ asio::awaitable<HttpConnection::Impl::ReadOutcome> HttpConnection::Impl::ReadHea
   }
   // Two Host headers would let one be checked and the other be meant.
   if (message.count(http::field::host) > 1) {
-    ApiError twice{.status = InvalidArgumentError("there is more than one Host header")};
+    ApiError twice;
+    twice.status = InvalidArgumentError("there is more than one Host header");
     twice.param = "Host";
-    co_return ReadOutcome{.error = std::move(twice)};
+    outcome.ok = false;
+    outcome.error = std::move(twice);
+    co_return outcome;
   }
   if (shared_.options.check_head) {
     outcome.error = shared_.options.check_head(request_);
@@ -264,11 +270,12 @@ asio::awaitable<HttpConnection::Impl::ReadOutcome> HttpConnection::Impl::ReadHea
 }
 
 asio::awaitable<HttpConnection::Impl::ReadOutcome> HttpConnection::Impl::ReadBody(Parser& parser) {
+  ReadOutcome outcome;
   error_code error;
   if (!parser.is_done() && request_.header("expect") == "100-continue") {
     static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
     const bool sent = co_await WriteBuffers(asio::buffer(kContinue.data(), kContinue.size()));
-    if (!sent) co_return ReadOutcome{};
+    if (!sent) co_return outcome;
   }
   const Clock::time_point end = Clock::now() + limits_.body;
   while (!parser.is_done()) {
@@ -276,10 +283,12 @@ asio::awaitable<HttpConnection::Impl::ReadOutcome> HttpConnection::Impl::ReadBod
     Arm(std::min<Clock::duration>(left, limits_.body_step));
     co_await http::async_read_some(socket_, buffer_, parser, Await(error));
     Disarm();
-    if (error) co_return OutcomeOf(error, "body");
+    outcome = OutcomeOf(error, "body");
+    if (!outcome.ok) co_return outcome;
   }
   request_.body = std::move(parser.get().body());
-  co_return ReadOutcome{.ok = true};
+  outcome.ok = true;
+  co_return outcome;
 }
 
 asio::awaitable<bool> HttpConnection::Impl::ServeOne() {

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/version.h"
+#include "engine/reuse.h"
 
 namespace holdfast {
 namespace {
@@ -206,23 +207,8 @@ Json TimingsJson(const GenerateResult& result) {
 }
 
 Json ReuseJson(const ReuseInfo& reuse) {
-  const auto source = [&] {
-    switch (reuse.source) {
-      case ReuseSource::kLive:
-        return "live";
-      case ReuseSource::kRam:
-        return "ram";
-      case ReuseSource::kDisk:
-        return "disk";
-      case ReuseSource::kBorrowed:
-        return "borrowed";
-      case ReuseSource::kNone:
-        break;
-    }
-    return "none";
-  };
   Json json;
-  json["source"] = source();
+  json["source"] = ReuseSourceName(reuse.source);
   json["tokens_reused"] = reuse.tokens_reused;
   json["tokens_read"] = reuse.tokens_read;
   json["restore_ms"] = reuse.restore_ms;

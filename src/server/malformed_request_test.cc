@@ -1,0 +1,222 @@
+// Bodies no client should send: each must give a 4xx that says something, and never reach the
+// engine with a value outside its range.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/api.h"
+#include "server/fake_generator.h"
+#include "server/json.h"
+
+namespace holdfast {
+namespace {
+
+class MalformedRequestTest : public ::testing::Test {
+ protected:
+  MalformedRequestTest() : handler_(MakeApi(&state_)) { state_.Set(fake_.service); }
+
+  HttpResponse Post(const std::string& path, const std::string& body) {
+    HttpRequest request;
+    request.method = "POST";
+    request.path = path;
+    request.body = body;
+    HttpReply reply = handler_(request);
+    EXPECT_EQ(reply.source, nullptr) << "accepted: " << body.substr(0, 200);
+    return reply.source ? HttpResponse{.status = 200} : reply.response;
+  }
+  void ExpectRefused(const std::string& path, const std::string& body,
+                     const std::string& param = "") {
+    const HttpResponse response = Post(path, body);
+    EXPECT_GE(response.status, 400) << body.substr(0, 200);
+    EXPECT_LT(response.status, 500) << body.substr(0, 200);
+    const Json error = Json::parse(response.body, nullptr, false);
+    ASSERT_TRUE(error.is_object() && error.contains("error")) << response.body;
+    EXPECT_GT(error["error"]["message"].get<std::string>().size(), 10u);
+    EXPECT_LT(error["error"]["message"].get<std::string>().size(), 500u);
+    if (!param.empty()) {
+      EXPECT_EQ(error["error"]["param"], param) << response.body;
+    }
+    ++n_cases_;
+  }
+  ~MalformedRequestTest() override { RecordProperty("cases", n_cases_); }
+
+  FakeService fake_;
+  ModelState state_;
+  HttpHandler handler_;
+  int n_cases_ = 0;
+};
+
+TEST_F(MalformedRequestTest, EveryFieldWithEveryWrongType) {
+  // Per field the kinds of JSON it takes: b(ool) i(nteger) n(umber) s(tring) a(rray) o(bject).
+  const std::vector<std::pair<std::string, std::string>> fields = {{"temperature", "in"},
+                                                                   {"top_k", "i"},
+                                                                   {"top_p", "in"},
+                                                                   {"min_p", "in"},
+                                                                   {"repeat_penalty", "in"},
+                                                                   {"repetition_penalty", "in"},
+                                                                   {"frequency_penalty", "in"},
+                                                                   {"presence_penalty", "in"},
+                                                                   {"repeat_last_n", "i"},
+                                                                   {"penalty_last_n", "i"},
+                                                                   {"seed", "i"},
+                                                                   {"logit_bias", "oa"},
+                                                                   {"max_tokens", "i"},
+                                                                   {"max_completion_tokens", "i"},
+                                                                   {"n_predict", "i"},
+                                                                   {"ignore_eos", "b"},
+                                                                   {"stop", "sa"},
+                                                                   {"n", "i"},
+                                                                   {"stream", "b"},
+                                                                   {"stream_options", "o"},
+                                                                   {"return_progress", "b"}};
+  const std::vector<std::pair<char, std::string>> values = {{'b', "true"},
+                                                            {'n', "0.5"},
+                                                            {'s', "\"x\""},
+                                                            {'a', "[[]]"},
+                                                            {'o', "{\"a\":{}}"},
+                                                            {'i', "1"},
+                                                            {'n', "-1e300"},
+                                                            {'n', "1e300"},
+                                                            {'i', "-9223372036854775808"},
+                                                            {'i', "18446744073709551615"}};
+  for (const auto& [field, kinds] : fields) {
+    for (const auto& [kind, value] : values) {
+      const bool takes = kinds.find(kind) != std::string::npos;
+      const bool extreme = value.size() > 5 && kind != 'o' && kind != 's';
+      // An extreme number is out of every range (but a seed may be any integer); other values of a
+      // right type may be fine.
+      if (takes && !(extreme && field != "seed")) continue;
+      const std::string member = "\"" + field + "\":" + value;
+      ExpectRefused("/v1/chat/completions",
+                    "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]," + member + "}",
+                    field);
+      ExpectRefused("/v1/completions", "{\"prompt\":\"Hi\"," + member + "}", field);
+    }
+  }
+  EXPECT_GT(n_cases_, 200);
+}
+
+TEST_F(MalformedRequestTest, OnlyInChat) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"messages", "\"Hi\""},
+      {"messages", "[]"},
+      {"messages", "{}"},
+      {"messages[0]", "[\"Hi\"]"},
+      {"messages[0].role", "[{\"content\":\"Hi\"}]"},
+      {"messages[0].role", "[{\"role\":1,\"content\":\"Hi\"}]"},
+      {"messages[0].role", "[{\"role\":\"robot\",\"content\":\"Hi\"}]"},
+      {"messages[0].content", "[{\"role\":\"user\"}]"},
+      {"messages[0].content", "[{\"role\":\"user\",\"content\":null}]"},
+      {"messages[0].content", "[{\"role\":\"user\",\"content\":7}]"},
+      {"messages[0].content", "[{\"role\":\"user\",\"content\":{}}]"},
+      {"messages[0].content[0]", "[{\"role\":\"user\",\"content\":[\"Hi\"]}]"},
+      {"messages[0].content[0].type", "[{\"role\":\"user\",\"content\":[{}]}]"},
+      {"messages[0].content[0].type", "[{\"role\":\"user\",\"content\":[{\"type\":7}]}]"},
+      {"messages[0].content[0].text", "[{\"role\":\"user\",\"content\":[{\"type\":\"text\"}]}]"},
+      {"messages[0].content[0].text",
+       "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":[]}]}]"},
+      {"messages[0].content[1].type",
+       "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},"
+       "{\"type\":\"image_url\",\"image_url\":{\"url\":\"http://x/y.png\"}}]}]"},
+      {"messages[0].content[0].type",
+       "[{\"role\":\"user\",\"content\":[{\"type\":\"input_audio\",\"input_audio\":{}}]}]"},
+      {"messages[0].tool_calls", "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":{}}]"},
+      {"messages[0].tool_calls[0]",
+       "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{}]}]"},
+      {"messages[0].tool_calls[0]",
+       "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"function\":{\"name\":1}}]}]"},
+      {"messages[0].tool_calls[0].function.arguments",
+       "[{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":7}}]}"
+       "]"},
+      {"messages[0].reasoning_content",
+       "[{\"role\":\"assistant\",\"content\":\"\",\"reasoning_content\":[]}]"},
+      {"messages[0].name", "[{\"role\":\"user\",\"content\":\"a\",\"name\":1}]"},
+      {"messages[1].tool_call_id",
+       "[{\"role\":\"user\",\"content\":\"a\"},"
+       "{\"role\":\"tool\",\"content\":\"a\",\"tool_call_id\":1}]"}};
+  for (const auto& [param, messages] : cases) {
+    ExpectRefused("/v1/chat/completions", "{\"messages\":" + messages + "}", param);
+  }
+  const std::vector<std::pair<std::string, std::string>> members = {
+      {"tools[0]", "\"tools\":[1]"},
+      {"tools", "\"tools\":{}"},
+      {"tools[0]", "\"tools\":[{\"type\":\"web_search\"}]"},
+      {"tools[0]", "\"tools\":[{\"type\":\"function\",\"function\":{}}]"},
+      {"tools[0]", "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":null}}]"},
+      {"tool_choice", "\"tool_choice\":\"required\""},
+      {"tool_choice", "\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"f\"}}"},
+      {"tool_choice", "\"tool_choice\":\"sometimes\""},
+      {"tool_choice", "\"tool_choice\":1"},
+      {"reasoning_effort", "\"reasoning_effort\":\"\""},
+      {"reasoning_effort", "\"reasoning_effort\":1"},
+      {"chat_template_kwargs", "\"chat_template_kwargs\":[]"},
+      {"chat_template_kwargs", "\"chat_template_kwargs\":{\"enable_thinking\":\"yes\"}"},
+      {"chat_template_kwargs", "\"chat_template_kwargs\":{\"reasoning_effort\":\"huge\"}"},
+      {"response_format", "\"response_format\":{\"type\":\"json_object\"}"},
+      {"response_format", "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{}}"},
+      {"response_format.type", "\"response_format\":{\"type\":\"xml\"}"},
+      {"response_format", "\"response_format\":\"json\""},
+      {"logprobs", "\"logprobs\":1"},
+      {"top_logprobs", "\"logprobs\":true,\"top_logprobs\":21"},
+      {"top_logprobs", "\"top_logprobs\":3"},
+      {"n", "\"n\":2"},
+      {"n", "\"n\":0"},
+      {"max_tokens", "\"max_tokens\":0"},
+      {"max_tokens", "\"max_tokens\":-2"},
+      {"temperature", "\"temperature\":-0.1"},
+      {"top_p", "\"top_p\":1.1"},
+      {"top_k", "\"top_k\":-2"},
+      {"stop", "\"stop\":[\"\"]"},
+      {"stop", "\"stop\":[1]"},
+      {"logit_bias", "\"logit_bias\":{\"x\":1}"},
+      {"logit_bias", "\"logit_bias\":{\"-1\":1}"},
+      {"logit_bias", "\"logit_bias\":{\"99999999\":1}"},
+      {"logit_bias", "\"logit_bias\":{\"5\":\"1\"}"},
+      {"logit_bias", "\"logit_bias\":{\"5\":true}"},
+      {"logit_bias", "\"logit_bias\":{\"5\":1e30}"},
+      {"logit_bias", "\"logit_bias\":{\"5\":1e300}"},
+      {"logit_bias", "\"logit_bias\":[[5]]"},
+      {"logit_bias", "\"logit_bias\":[5]"},
+      {"stream_options", "\"stream_options\":{\"include_usage\":1}"}};
+  for (const auto& [param, member] : members) {
+    ExpectRefused("/v1/chat/completions",
+                  "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]," + member + "}", param);
+  }
+}
+
+TEST_F(MalformedRequestTest, PromptsOfCompletions) {
+  for (const std::string prompt :
+       {"7", "true", "{}", "[]", "\"\"", "[\"a\",\"b\"]", "[1,\"a\"]", "[1.5]", "[-1]",
+        "[99999999999]", "[[1],[2]]", "[null]", "[{}]", "[[\"a\"]]"}) {
+    ExpectRefused("/v1/completions", "{\"prompt\":" + prompt + "}", "prompt");
+  }
+  ExpectRefused("/v1/completions", "{}", "prompt");
+  ExpectRefused("/v1/completions", R"({"prompt":"a","echo":true})", "echo");
+  ExpectRefused("/v1/completions", R"({"prompt":"a","suffix":"b"})", "suffix");
+  ExpectRefused("/v1/completions", R"({"prompt":"a","best_of":2})", "best_of");
+  ExpectRefused("/v1/completions", R"({"prompt":"a","logprobs":21})", "logprobs");
+}
+
+TEST_F(MalformedRequestTest, BodiesThatAreNotAnObject) {
+  for (const char* path : {"/v1/chat/completions", "/v1/completions"}) {
+    for (const std::string& body :
+         {std::string(), std::string("null"), std::string("[]"), std::string("7"),
+          std::string("\"x\""), std::string("{"), std::string("{\"messages\":"),
+          std::string("\xff\xfe"), std::string("{\"a\":\"\xc0\x80\"}"), std::string(1, '\0'),
+          std::string(1'000'000, '['), std::string("{\"a\":") + std::string(500, '{'),
+          std::string("temperature=1&prompt=Hi")}) {
+      ExpectRefused(path, body);
+    }
+  }
+}
+
+TEST_F(MalformedRequestTest, EveryTruncationOfAGoodBody) {
+  const std::string body =
+      R"({"messages":[{"role":"user","content":[{"type":"text","text":"H\u00e9"}]}],"stop":["a"]})";
+  for (size_t n = 0; n < body.size(); ++n) {
+    ExpectRefused("/v1/chat/completions", body.substr(0, n));
+  }
+}
+
+}  // namespace
+}  // namespace holdfast
