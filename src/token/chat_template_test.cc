@@ -229,6 +229,35 @@ TEST(ChatTemplateTest, VariablesOfTheRequestReachTheTemplateAndItsErrorsTheCalle
   EXPECT_EQ(status.message(), "chat template: line 1: no odd");
 }
 
+// tests/templates/compare.mjs checks the same renderings against @huggingface/jinja.
+TEST(ChatTemplateTest, TemplatesInTheShapesOfTheFamiliesRenderAsExpected) {
+  const std::string folder = SourcePath("tests/templates/");
+  const Json expected = ReadJson(folder + "expected.json");
+  const Json cases = ReadJson(folder + "cases.json");
+  size_t n = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() != ".jinja") continue;
+    auto chat = ChatTemplate::Create(ReadText(entry.path()), {"<s>", "</s>"});
+    ASSERT_TRUE(chat.ok()) << chat.status().ToString();
+    for (const Json& test : cases) {
+      const std::string label =
+          entry.path().filename().string() + ": " + test["name"].get<std::string>();
+      ChatTemplate::Input input;
+      input.messages = test["messages"];
+      input.tools = test.value("tools", Json());
+      input.extra = test.value("extra", Json());
+      input.add_generation_prompt = test.value("add_generation_prompt", true);
+      if (test.contains("enable_thinking")) input.enable_thinking = test["enable_thinking"];
+      const auto prompt = chat->Render(input);
+      ASSERT_TRUE(expected.contains(label)) << label;
+      EXPECT_EQ(prompt.ok() ? Json(prompt->text) : Json(), expected[label]) << label;
+      ++n;
+    }
+  }
+  EXPECT_EQ(n, expected.size());
+  EXPECT_EQ(ReadText(folder + "demo.jinja"), DemoTokenizer().chat_template());
+}
+
 TEST(ChatTemplateTest, BadTemplatesAreRefusedWithTheirLine) {
   const auto chat = ChatTemplate::Create("a\nb {% if %}");
   ASSERT_FALSE(chat.ok());

@@ -222,8 +222,6 @@ Result<Interpreter::Flow> Interpreter::RunFor(const Node& node,
   if (items.empty()) return Run(node.else_body, scope);
   Loop loop;
   loop.items = &items;
-  const Loop* outer = scope->FindLoop();
-  loop.depth0 = outer == nullptr ? 0 : outer->depth0 + 1;
   for (loop.index0 = 0; loop.index0 < items.size(); ++loop.index0) {
     HF_RETURN_IF_ERROR(Step());
     const std::shared_ptr<Scope> inner = ChildOf(scope);

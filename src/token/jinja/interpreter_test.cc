@@ -139,7 +139,7 @@ TEST(JinjaTest, Loops) {
            "aTrue bTrue aFalse "},
           {"{% for x in l %}{% for y in l %}{{ loop.depth }}{% endfor %}{{ loop.depth0 }} {% "
            "endfor %}",
-           "2220 2220 2220 "},
+           "1110 1110 1110 "},
           {"{% for x in missing %}x{% else %}empty{% endfor %}", "empty"},
           {"{% set x = 0 %}{% for i in l %}{% set x = i %}{% endfor %}{{ x }}", "0"},
           {"{% set ns = namespace(x=0) %}{% for i in l %}{% set ns.x = ns.x + i %}{% endfor %}{{ "

@@ -12,8 +12,9 @@ std::optional<Value> Loop::Attribute(std::string_view name) const {
   if (name == "first") return Value::Bool(i == 0);
   if (name == "last") return Value::Bool(i == n - 1);
   if (name == "length") return Value::Int(n);
-  if (name == "depth") return Value::Int(depth0 + 1);
-  if (name == "depth0") return Value::Int(depth0);
+  // Depth of recursion, not of nesting: recursive loops are not supported.
+  if (name == "depth") return Value::Int(1);
+  if (name == "depth0") return Value::Int(0);
   if (name == "previtem") return index0 > 0 ? (*items)[index0 - 1] : Value();
   if (name == "nextitem") return index0 + 1 < items->size() ? (*items)[index0 + 1] : Value();
   return std::nullopt;

@@ -13,7 +13,6 @@ namespace holdfast::jinja {
 struct Loop {
   const List* items = nullptr;
   size_t index0 = 0;
-  int depth0 = 0;
   std::optional<List> last_changed;  // arguments of the last loop.changed()
 
   // loop.index and so on; nothing for unknown names.

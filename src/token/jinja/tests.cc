@@ -60,6 +60,12 @@ Result<bool> IsNotEqual(Interpreter& interpreter, const Value& value, const Argu
   return !same;
 }
 
+// Identity: 1 is not the same as true.
+Result<bool> IsSame(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
+  HF_ASSIGN_OR_RETURN(const bool same, IsEqual(interpreter, value, arguments));
+  return same && value.kind() == arguments.positional[0].kind();
+}
+
 Result<int> OrderOf(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
   HF_ASSIGN_OR_RETURN(const Value* other, Operand(arguments));
   return interpreter.Order(value, *other);
@@ -138,7 +144,7 @@ const std::map<std::string_view, Test>& Tests() {
       {"none", IsKind<Value::Kind::kNone>},
       {"number", IsNumber},
       {"odd", HasParity<1>},
-      {"sameas", IsEqual},
+      {"sameas", IsSame},
       {"sequence", IsSequence},
       {"string", IsKind<Value::Kind::kString>},
       {"true", IsBoolean<true>},

@@ -1,0 +1,47 @@
+#include "cli/tokenize.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+
+namespace holdfast {
+namespace {
+
+std::string Tokenize(const std::string& text, bool special, bool json) {
+  const std::string path = testing::TempDir() + "/tokenize_test.txt";
+  std::ofstream(path, std::ios::binary) << text;
+  std::ostringstream out;
+  const Status status = RunTokenize(
+      {std::string(HOLDFAST_SOURCE_DIR) + "/tests/fixtures/tinyA-bf16.gguf", path, special, json},
+      out);
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  std::remove(path.c_str());
+  return out.str();
+}
+
+TEST(TokenizeTest, PrintsIdsAsJsonOrWithTheirTexts) {
+  EXPECT_EQ(Tokenize("hello world", false, true), "{\"tokens\":[828,1460]}\n");
+  EXPECT_EQ(Tokenize("hello world", false, false), "     828  \"hello\"\n    1460  \" world\"\n");
+  EXPECT_EQ(Tokenize("", false, true), "{\"tokens\":[]}\n");
+}
+
+TEST(TokenizeTest, ControlTokensOnlyWithSpecialAndUserDefinedOnesAlways) {
+  EXPECT_EQ(Tokenize("<|im_end|><think>", true, true), "{\"tokens\":[2022,2031]}\n");
+  EXPECT_EQ(Tokenize("<|im_end|><think>", false, true),
+            "{\"tokens\":[27,91,954,62,702,91,29,2031]}\n");
+}
+
+TEST(TokenizeTest, MissingFilesAreNamed) {
+  std::ostringstream out;
+  EXPECT_EQ(RunTokenize({"/none.gguf", "/none.txt"}, out).code(), StatusCode::kNotFound);
+  const Status status = RunTokenize(
+      {std::string(HOLDFAST_SOURCE_DIR) + "/tests/fixtures/tinyA-bf16.gguf", "/none.txt"}, out);
+  EXPECT_EQ(status.code(), StatusCode::kNotFound);
+  EXPECT_THAT(status.message(), testing::HasSubstr("/none.txt"));
+}
+
+}  // namespace
+}  // namespace holdfast
