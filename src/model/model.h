@@ -3,6 +3,7 @@
 
 // The qwen4exp forward pass (spec: qwen4exp), written once over the backend's ops.
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -24,22 +25,40 @@ struct ModelOptions {
   std::string mtp_path;  // draft-head sidecar; empty: what the trunk file has
   KvFormat kv_format = KvFormat::kInt8;
   int page_tokens = StateLayout::kDefaultPageTokens;
-  int64_t max_rows = 512;  // rows of one step; scratch is sized for it
+  int64_t max_rows = 512;              // rows of one step; scratch is sized for it
+  bool draft_norm_per_stream = false;  // norm of the draft head's hidden rows: one, or one a stream
   ModelConfigOptions config;
 };
 
 // Consecutive new rows of one conversation: positions [first_position, tokens.size()).
 struct SequenceRows {
   std::span<const int32_t> tokens;  // the whole conversation up to and including the new rows
+  std::span<const int32_t> drafts;  // guessed tokens after them, rows as well; only with a log
   int64_t first_position = 0;
   Buffer* running = nullptr;       // the state at first_position; at tokens.size() afterwards
   std::span<Buffer* const> pages;  // covers tokens.size() cells
-  int64_t n_rows() const { return static_cast<int64_t>(tokens.size()) - first_position; }
+  // With a draft head: its own state and cells. Null: the conversation has none.
+  Buffer* draft_running = nullptr;
+  std::span<Buffer* const> draft_pages;
+  // Not null (Model::log_bytes() bytes, at most kMaxWindow rows): the rows are on trial. States
+  // stay as they were until Commit() says how many of them count.
+  Buffer* log = nullptr;
+
+  int64_t n_tokens() const { return static_cast<int64_t>(tokens.size() + drafts.size()); }
+  int64_t n_rows() const { return n_tokens() - first_position; }
 };
 
 struct Batch {
   std::vector<SequenceRows> sequences;  // rows of the step, in this order
   std::vector<int32_t> output_rows;     // rows whose logits are wanted
+};
+
+// One conversation whose next tokens are to be guessed.
+struct DraftSequence {
+  std::span<const int32_t> tokens;  // all; the last one has no row yet
+  Buffer* draft_running = nullptr;
+  std::span<Buffer* const> draft_pages;  // covers tokens.size() + max_drafts cells
+  int64_t max_drafts = 0;
 };
 
 // An intermediate value, for tests: what, of which layer (-1: none), [n_rows, n_cols].
@@ -62,16 +81,30 @@ class Model {
 
   const ModelConfig& config() const { return config_; }
   const StateLayout& layout() const { return layout_; }
+  // Of the draft head; null when the model has none.
+  const StateLayout* draft_layout() const { return draft_ ? &draft_layout_ : nullptr; }
+  static constexpr int64_t kMaxWindow = 8;
+  size_t log_bytes() const { return log_bytes_; }
   const GgufFile& file() const { return *file_; }
   const GgufFile* mtp_file() const { return mtp_file_.get(); }
   Backend* backend() const { return backend_; }
   int64_t max_rows() const { return options_.max_rows; }
+  // Rows whose logits are computed at once; more follow in further rounds.
+  int64_t max_outputs() const { return std::min<int64_t>(32, options_.max_rows); }
 
   // Runs all rows of `batch` and updates their conversations' state.
   // logits: [output_rows, vocab_size]; mixed: empty or [output_rows, hidden_size], the input of
   // output.weight. kInvalidArgument for token ids outside the vocabulary, before anything changes.
   // Logits that are not finite are returned as they are.
   Status Forward(const Batch& batch, std::span<float> logits, std::span<float> mixed = {});
+
+  // After a Forward() in which these sequences had a log: their first n_rows[i] rows count, the
+  // others never happened.
+  Status Commit(std::span<const SequenceRows> sequences, std::span<const int64_t> n_rows);
+  // Guesses by the draft head, each sequence until its max_drafts, or until the probability of the
+  // best guess is below min_probability (that one is left out).
+  Result<std::vector<std::vector<int32_t>>> Draft(std::span<const DraftSequence> sequences,
+                                                  float min_probability);
 
   // Called with every intermediate value while set; slow.
   void set_tap(Tap tap) { tap_ = std::move(tap); }
@@ -80,10 +113,14 @@ class Model {
   struct Layer;
   struct Hc;
   struct Scratch;
+  struct DraftHead;
+  struct DraftRows;
 
   Model(Backend* backend, const ModelOptions& options);
   Status LoadWeights();
-  Status LoadLayer(int index, const LayerWeights& weights, Layer* layer);
+  Status LoadLayer(int index, const LayerWeights& weights, const StateLayout& layout, Layer* layer);
+  Status LoadDraft(const MtpWeights& weights);
+  void PlanLog();
   Status LoadHc(const HcWeights& weights, Hc* hc);
   Result<BufferRef> LoadFloats(const WeightView& view);
   Result<BufferRef> LoadConv(const WeightView& view);
@@ -92,6 +129,9 @@ class Model {
   Status AllocateScratch();
 
   Status CheckBatch(const Batch& batch) const;
+  Status CheckTokens(std::span<const int32_t> ids, int64_t first_position) const;
+  void AddTableRows(const SequenceRows& sequence);
+  Status FollowWithDraft(const Batch& batch, std::span<const Segment> segments);
   Status RunStep(const StepRows& rows, std::span<const int32_t> tokens,
                  std::span<const int32_t> output_rows, std::span<float> logits,
                  std::span<float> mixed);
@@ -102,6 +142,11 @@ class Model {
   Status RunPle(const Layer& layer, const StepRows& rows);
   Status RunHcRead(const Hc& hc, int64_t n_rows);
   Status RunOutput(std::span<const int32_t> rows, std::span<float> logits, std::span<float> mixed);
+  // The draft head's cells for rows whose trunk streams are known; hands the last one over.
+  Status RunDraftCells(std::span<const DraftRows> sequences);
+  Status RunDraftStep(std::span<const DraftRows> sequences, std::span<float> logits);
+  Status RunDraftInput(std::span<const DraftRows> sequences, std::vector<int32_t>* tokens,
+                       std::vector<Segment>* segments);
   Status EmitTap(std::string_view what, int layer, BufferRef ref, int64_t n_rows, int64_t n_cols,
                  bool integers = false);
 
@@ -109,14 +154,20 @@ class Model {
   ModelOptions options_;
   std::unique_ptr<GgufFile> file_, mtp_file_;
   ModelConfig config_;
-  StateLayout layout_;
+  StateLayout layout_, draft_layout_;
   std::vector<std::unique_ptr<Weight>> weights_;
   std::vector<std::unique_ptr<Buffer>> buffers_;
   const Weight* token_embd_ = nullptr;
   const Weight* output_ = nullptr;
   std::unique_ptr<Hc> output_hc_;
   std::vector<Layer> layers_;
+  std::unique_ptr<DraftHead> draft_;
   std::unique_ptr<Scratch> scratch_;
+  // What a window's log holds and how it is committed.
+  size_t log_bytes_ = 0, log_hidden_offset_ = 0;
+  std::vector<CommitArgs::Gdn> commit_gdn_;
+  std::vector<CommitArgs::Conv> commit_convs_;
+  std::vector<CommitArgs::Tail> commit_tails_;
   std::vector<int64_t> table_rows_;  // of the step
   Tap tap_;
 };

@@ -8,9 +8,6 @@
 namespace holdfast {
 namespace {
 
-// Rows whose logits are computed together; the rest of a long list follows in further rounds.
-constexpr int64_t kOutputRows = 32;
-
 // Hands out pieces of one buffer.
 class Pieces {
  public:
@@ -30,7 +27,7 @@ class Pieces {
 
 Status Model::AllocateScratch() {
   const ModelConfig& c = config_;
-  const int64_t n = options_.max_rows, n_out = std::min(kOutputRows, n);
+  const int64_t n = options_.max_rows, n_out = max_outputs();
   scratch_ = std::make_unique<Scratch>();
   Scratch& s = *scratch_;
   Pieces pieces(0);
@@ -38,6 +35,7 @@ Status Model::AllocateScratch() {
   s.u = pieces.Floats(n * c.hidden_size);
   s.inject = pieces.Floats(n * c.hc_streams);
   s.o = pieces.Floats(n * c.hidden_size);
+  s.draft_hidden = pieces.Floats(draft_ ? n * c.hc_width() : 0);
   s.x_out = pieces.Floats(n_out * c.hc_width());
   s.mixed = pieces.Floats(n_out * c.hidden_size);
   s.logits = pieces.Floats(n_out * c.vocab_size);
@@ -63,18 +61,31 @@ Status Model::AllocateScratch() {
   s.ple_added = taps.Floats(c.ple ? n * c.hc_width() : 0);
 
   HF_ASSIGN_OR_RETURN(std::unique_ptr<Buffer> buffer, backend_->Allocate(taps.end()));
-  for (BufferRef* ref : {&s.x,           &s.u,
-                         &s.inject,      &s.o,
-                         &s.x_out,       &s.mixed,
-                         &s.logits,      &s.gdn.qkv,
-                         &s.gdn.z,       &s.gdn.b,
-                         &s.gdn.a,       &s.gdn.out,
-                         &s.qsa.q_gate,  &s.qsa.k,
-                         &s.qsa.v,       &s.qsa.index_q,
-                         &s.qsa.index_k, &s.qsa.q,
-                         &s.qsa.out,     &s.router_logits,
-                         &s.router_ids,  &s.router_weights,
-                         &s.selected,    &s.ple_embedding,
+  for (BufferRef* ref : {&s.x,
+                         &s.draft_hidden,
+                         &s.u,
+                         &s.inject,
+                         &s.o,
+                         &s.x_out,
+                         &s.mixed,
+                         &s.logits,
+                         &s.gdn.qkv,
+                         &s.gdn.z,
+                         &s.gdn.b,
+                         &s.gdn.a,
+                         &s.gdn.out,
+                         &s.qsa.q_gate,
+                         &s.qsa.k,
+                         &s.qsa.v,
+                         &s.qsa.index_q,
+                         &s.qsa.index_k,
+                         &s.qsa.q,
+                         &s.qsa.out,
+                         &s.router_logits,
+                         &s.router_ids,
+                         &s.router_weights,
+                         &s.selected,
+                         &s.ple_embedding,
                          &s.ple_added}) {
     ref->buffer = buffer.get();
   }
@@ -85,22 +96,38 @@ Status Model::AllocateScratch() {
 Status Model::CheckBatch(const Batch& batch) const {
   int64_t n_rows = 0;
   for (const SequenceRows& sequence : batch.sequences) {
-    const int64_t n_tokens = static_cast<int64_t>(sequence.tokens.size());
     HF_CHECK(sequence.n_rows() > 0 && sequence.first_position >= 0);
-    HF_CHECK(static_cast<int64_t>(sequence.pages.size()) >= layout_.PagesFor(n_tokens));
-    for (int64_t p = sequence.first_position; p < n_tokens; ++p) {
-      const int32_t id = sequence.tokens[p];
-      if (id < 0 || id >= config_.vocab_size) {
-        return InvalidArgumentError(
-            fmt::format("token {} at position {}, the vocabulary has ids 0 to {}", id, p,
-                        config_.vocab_size - 1));
-      }
-    }
+    HF_CHECK(static_cast<int64_t>(sequence.pages.size()) >= layout_.PagesFor(sequence.n_tokens()));
+    HF_CHECK(sequence.log != nullptr ? sequence.n_rows() <= kMaxWindow : sequence.drafts.empty());
+    HF_RETURN_IF_ERROR(
+        CheckTokens(sequence.tokens.subspan(sequence.first_position), sequence.first_position));
+    HF_RETURN_IF_ERROR(CheckTokens(sequence.drafts, static_cast<int64_t>(sequence.tokens.size())));
     n_rows += sequence.n_rows();
   }
   HF_CHECK(n_rows >= 1 && n_rows <= options_.max_rows);
   for (int32_t row : batch.output_rows) HF_CHECK(row >= 0 && row < n_rows);
   return OkStatus();
+}
+
+Status Model::CheckTokens(std::span<const int32_t> ids, int64_t first_position) const {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] < 0 || ids[i] >= config_.vocab_size) {
+      return InvalidArgumentError(
+          fmt::format("token {} at position {}, the vocabulary has ids 0 to {}", ids[i],
+                      first_position + i, config_.vocab_size - 1));
+    }
+  }
+  return OkStatus();
+}
+
+void Model::AddTableRows(const SequenceRows& sequence) {
+  const int64_t n_before = std::min<int64_t>(sequence.first_position, config_.ple->ngram_size - 1);
+  std::vector<int32_t> context(sequence.tokens.begin() + sequence.first_position - n_before,
+                               sequence.tokens.end());
+  context.insert(context.end(), sequence.drafts.begin(), sequence.drafts.end());
+  const size_t begin = table_rows_.size();
+  table_rows_.resize(begin + sequence.n_rows() * config_.ple->n_heads);
+  NgramRows(*config_.ple, context, n_before, std::span(table_rows_).subspan(begin));
 }
 
 Status Model::Forward(const Batch& batch, std::span<float> logits, std::span<float> mixed) {
@@ -116,23 +143,47 @@ Status Model::Forward(const Batch& batch, std::span<float> logits, std::span<flo
                         .n_rows = sequence.n_rows(),
                         .first_position = sequence.first_position,
                         .running = sequence.running,
-                        .pages = sequence.pages});
+                        .pages = sequence.pages,
+                        .log = sequence.log});
     tokens.insert(tokens.end(), sequence.tokens.begin() + sequence.first_position,
                   sequence.tokens.end());
-    if (!config_.ple) continue;
-    const size_t begin = table_rows_.size();
-    table_rows_.resize(begin + sequence.n_rows() * config_.ple->n_heads);
-    NgramRows(*config_.ple, sequence.tokens, sequence.first_position,
-              std::span(table_rows_).subspan(begin));
+    tokens.insert(tokens.end(), sequence.drafts.begin(), sequence.drafts.end());
+    if (config_.ple) AddTableRows(sequence);
   }
   const StepRows rows{.n_rows = static_cast<int64_t>(tokens.size()),
                       .segments = segments,
                       .page_tokens = layout_.page_tokens()};
 
   // Queued ops refer to the arrays above: none may outlive this call, also after an error.
-  const Status queued = RunStep(rows, tokens, batch.output_rows, logits, mixed);
+  Status queued = RunStep(rows, tokens, batch.output_rows, logits, mixed);
+  if (queued.ok() && draft_) queued = FollowWithDraft(batch, segments);
   const Status done = backend_->Synchronize();
   return queued.ok() ? done : queued;
+}
+
+// Rows on trial keep their streams for Commit(); the draft head follows the others at once.
+Status Model::FollowWithDraft(const Batch& batch, std::span<const Segment> segments) {
+  const size_t row_bytes = config_.hc_width() * sizeof(float);
+  std::vector<DraftRows> followers;
+  for (size_t i = 0; i < segments.size(); ++i) {
+    const SequenceRows& sequence = batch.sequences[i];
+    if (sequence.draft_running == nullptr) continue;
+    const BufferRef x{scratch_->x.buffer, scratch_->x.offset + segments[i].row_begin * row_bytes};
+    if (sequence.log != nullptr) {
+      HF_RETURN_IF_ERROR(backend_->Copy({.src = x,
+                                         .dst = {sequence.log, log_hidden_offset_},
+                                         .bytes = sequence.n_rows() * row_bytes}));
+      continue;
+    }
+    followers.push_back({.tokens = sequence.tokens,
+                         .first_position = sequence.first_position,
+                         .n_rows = sequence.n_rows(),
+                         .running = sequence.draft_running,
+                         .pages = sequence.draft_pages,
+                         .first_hidden = {sequence.draft_running, draft_->handover_offset},
+                         .hidden = x});
+  }
+  return followers.empty() ? OkStatus() : RunDraftCells(followers);
 }
 
 Status Model::RunStep(const StepRows& rows, std::span<const int32_t> tokens,
@@ -209,7 +260,8 @@ Status Model::RunGdn(const Layer& layer, const StepRows& rows) {
                                     .conv_kernel = config_.gdn_conv_kernel,
                                     .eps = config_.rms_eps,
                                     .state_offset = w.state_offset,
-                                    .conv_offset = w.conv_offset}));
+                                    .conv_offset = w.conv_offset,
+                                    .log = w.log}));
   HF_RETURN_IF_ERROR(
       EmitTap("gdn_core", layer.index, s.out, rows.n_rows, config_.gdn_value_width()));
   return backend_->MatMul({.x = s.out, .n_rows = rows.n_rows, .outputs = {{w.out, scratch_->o}}});
@@ -241,12 +293,15 @@ Status Model::RunQsa(const Layer& layer, const StepRows& rows) {
                            .k_norm = w.k_norm,
                            .index_q_norm = w.index_q_norm,
                            .index_k_norm = w.index_k_norm,
-                           .q = s.q}));
+                           .q = s.q,
+                           .rope_shift = w.rope_shift}));
   HF_RETURN_IF_ERROR(backend_->QsaAttend({.rows = rows,
                                           .cells = w.cells,
                                           .n_heads = config_.n_heads,
                                           .n_index_heads = config_.n_index_heads,
                                           .budget = config_.index_budget,
+                                          .first_cell = w.first_cell,
+                                          .window = w.window,
                                           .q = s.q,
                                           .q_gate = s.q_gate,
                                           .index_q = s.index_q,
@@ -306,7 +361,8 @@ Status Model::RunPle(const Layer& layer, const StepRows& rows) {
                .n_streams = config_.hc_streams,
                .dim = config_.hidden_size,
                .eps = config_.rms_eps,
-               .conv_offset = w.conv_offset};
+               .conv_offset = w.conv_offset,
+               .log_offset = w.log_offset};
   if (tap_) {
     args.embedding = scratch_->ple_embedding;
     args.added = scratch_->ple_added;
@@ -322,7 +378,7 @@ Status Model::RunOutput(std::span<const int32_t> rows, std::span<float> logits,
   const Scratch& s = *scratch_;
   const int64_t dim = config_.hidden_size, vocab = config_.vocab_size;
   const int64_t n_out = static_cast<int64_t>(rows.size());
-  const int64_t step = std::min(kOutputRows, options_.max_rows);
+  const int64_t step = max_outputs();
   for (int64_t begin = 0; begin < n_out; begin += step) {
     const int64_t n = std::min(step, n_out - begin);
     HF_RETURN_IF_ERROR(backend_->GatherRows({.src = s.x,

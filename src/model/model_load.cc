@@ -1,11 +1,16 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "model/model_parts.h"
 
 namespace holdfast {
 namespace {
 
 std::span<const std::byte> AsBytes(std::span<const float> values) { return std::as_bytes(values); }
+
+// The draft head attends to a window of its cells; at least the released model's budget.
+constexpr int64_t kMinDraftWindow = 2048;
 
 // Limits of the ops that the configuration itself does not have.
 Status CheckSupported(const ModelConfig& config, KvFormat format) {
@@ -93,7 +98,8 @@ Status Model::LoadHc(const HcWeights& weights, Hc* hc) {
   return OkStatus();
 }
 
-Status Model::LoadLayer(int index, const LayerWeights& weights, Layer* layer) {
+Status Model::LoadLayer(int index, const LayerWeights& weights, const StateLayout& layout,
+                        Layer* layer) {
   layer->index = index;
   HF_RETURN_IF_ERROR(LoadHc(weights.hc_attn, &layer->hc_attn));
   HF_RETURN_IF_ERROR(LoadHc(weights.hc_ffn, &layer->hc_ffn));
@@ -109,8 +115,8 @@ Status Model::LoadLayer(int index, const LayerWeights& weights, Layer* layer) {
     HF_ASSIGN_OR_RETURN(gdn.dt_bias, LoadFloats(w.dt_bias));
     HF_ASSIGN_OR_RETURN(gdn.conv, LoadConv(w.conv));
     HF_ASSIGN_OR_RETURN(gdn.norm, LoadFloats(w.norm));
-    gdn.state_offset = layout_.FindRunning(index, PartKind::kGdnState)->offset;
-    gdn.conv_offset = layout_.FindRunning(index, PartKind::kGdnConv)->offset;
+    gdn.state_offset = layout.FindRunning(index, PartKind::kGdnState)->offset;
+    gdn.conv_offset = layout.FindRunning(index, PartKind::kGdnConv)->offset;
   } else {
     const QsaWeights& w = weights.qsa();
     Layer::Qsa& qsa = layer->qsa.emplace();
@@ -128,10 +134,11 @@ Status Model::LoadLayer(int index, const LayerWeights& weights, Layer* layer) {
     cells.format = options_.kv_format;
     cells.n_kv_heads = config_.n_kv_heads;
     cells.head_dim = config_.head_dim;
-    cells.ratio = config_.block_ratio[index];
+    const Part* tail = layout.FindRunning(index, PartKind::kIndexerTail);
+    cells.ratio = tail == nullptr ? 0 : config_.block_ratio[index];
     cells.index_dim = config_.index_dim;
     const auto cell = [&](PartKind kind) {
-      const Part* part = layout_.FindCell(index, kind);
+      const Part* part = layout.FindCell(index, kind);
       return part == nullptr ? size_t{0} : part->offset;
     };
     cells.k_offset = cell(PartKind::kKeys);
@@ -139,7 +146,6 @@ Status Model::LoadLayer(int index, const LayerWeights& weights, Layer* layer) {
     cells.k_scale_offset = cell(PartKind::kKeyScales);
     cells.v_scale_offset = cell(PartKind::kValueScales);
     cells.pooled_offset = cell(PartKind::kPooledKeys);
-    const Part* tail = layout_.FindRunning(index, PartKind::kIndexerTail);
     cells.tail_offset = tail == nullptr ? 0 : tail->offset;
   }
   if (weights.ple) {
@@ -152,7 +158,7 @@ Status Model::LoadLayer(int index, const LayerWeights& weights, Layer* layer) {
     HF_ASSIGN_OR_RETURN(ple.norm_query, LoadFloats(w.norm_query));
     HF_ASSIGN_OR_RETURN(ple.norm_conv, LoadFloats(w.norm_conv));
     HF_ASSIGN_OR_RETURN(ple.conv, LoadConv(w.conv));
-    ple.conv_offset = layout_.FindRunning(index, PartKind::kPleConv)->offset;
+    ple.conv_offset = layout.FindRunning(index, PartKind::kPleConv)->offset;
   }
   HF_ASSIGN_OR_RETURN(layer->router, LoadWeight(weights.moe.router));
   HF_ASSIGN_OR_RETURN(layer->expert_gate, LoadWeight(weights.moe.gate));
@@ -174,9 +180,76 @@ Status Model::LoadWeights() {
   HF_RETURN_IF_ERROR(LoadHc(weights.output_hc, output_hc_.get()));
   layers_.resize(config_.n_layers);
   for (int i = 0; i < config_.n_layers; ++i) {
-    HF_RETURN_IF_ERROR(LoadLayer(i, weights.layers[i], &layers_[i]));
+    HF_RETURN_IF_ERROR(LoadLayer(i, weights.layers[i], layout_, &layers_[i]));
   }
+  if (weights.mtp) HF_RETURN_IF_ERROR(LoadDraft(*weights.mtp));
+  PlanLog();
   return OkStatus();
+}
+
+Status Model::LoadDraft(const MtpWeights& weights) {
+  HF_ASSIGN_OR_RETURN(
+      draft_layout_,
+      StateLayout::Create(config_, options_.kv_format, StateSection::kDraft, options_.page_tokens));
+  draft_ = std::make_unique<DraftHead>();
+  DraftHead& head = *draft_;
+  HF_RETURN_IF_ERROR(LoadLayer(config_.n_layers, weights.layer, draft_layout_, &head.layer));
+  HF_RETURN_IF_ERROR(LoadHc(weights.output_hc, &head.output_hc));
+  HF_ASSIGN_OR_RETURN(head.token_embd, LoadWeight(weights.token_embd));
+  HF_ASSIGN_OR_RETURN(head.output, LoadWeight(weights.output));
+  HF_ASSIGN_OR_RETURN(head.proj, LoadWeight(weights.eh_proj));
+  HF_ASSIGN_OR_RETURN(head.embed_norm, LoadFloats(weights.embed_norm));
+  HF_ASSIGN_OR_RETURN(head.hidden_norm, LoadFloats(weights.hidden_norm));
+  head.handover_offset = draft_layout_.FindRunning(config_.n_layers, PartKind::kHandover)->offset;
+  Layer::Qsa& qsa = *head.layer.qsa;
+  qsa.first_cell = 1;  // token 0 has no row before it
+  qsa.window = std::max(config_.index_budget, kMinDraftWindow);
+  qsa.rope_shift = -1;  // a pair's position is that of its trunk row
+  return OkStatus();
+}
+
+// Offsets of everything a row on trial would change, layer by layer.
+void Model::PlanLog() {
+  size_t end = 0;
+  const auto floats = [&](int64_t per_row) {
+    const size_t offset = end;
+    end += (static_cast<size_t>(kMaxWindow * per_row) * sizeof(float) + 63) / 64 * 64;
+    return offset;
+  };
+  const ModelConfig& c = config_;
+  for (Layer& layer : layers_) {
+    if (layer.gdn) {
+      Layer::Gdn& gdn = *layer.gdn;
+      gdn.log = {.qkv_offset = floats(c.gdn_conv_channels()),
+                 .k_hat_offset = floats(c.gdn_key_width()),
+                 .delta_offset = floats(c.gdn_value_width()),
+                 .decay_offset = floats(c.gdn_n_value_heads)};
+      commit_gdn_.push_back({.state_offset = gdn.state_offset,
+                             .n_key_heads = c.gdn_n_key_heads,
+                             .n_value_heads = c.gdn_n_value_heads,
+                             .head_dim = c.gdn_head_dim,
+                             .log = gdn.log});
+      commit_convs_.push_back({.offset = gdn.conv_offset,
+                               .n_kept = c.gdn_conv_kernel - 1,
+                               .width = c.gdn_conv_channels(),
+                               .log_offset = gdn.log.qkv_offset});
+    } else if (QsaCells& cells = layer.qsa->cells; cells.ratio != 0) {
+      cells.log_offset = floats(cells.index_dim);
+      commit_tails_.push_back({.offset = cells.tail_offset,
+                               .ratio = cells.ratio,
+                               .dim = cells.index_dim,
+                               .log_offset = cells.log_offset});
+    }
+    if (layer.ple) {
+      layer.ple->log_offset = floats(c.hc_width());
+      commit_convs_.push_back({.offset = layer.ple->conv_offset,
+                               .n_kept = int64_t{c.ple->conv_kernel - 1} * c.ple->ngram_size,
+                               .width = c.hc_width(),
+                               .log_offset = layer.ple->log_offset});
+    }
+  }
+  log_hidden_offset_ = floats(draft_ ? c.hc_width() : 0);
+  log_bytes_ = end;
 }
 
 }  // namespace holdfast

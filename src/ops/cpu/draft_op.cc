@@ -3,6 +3,7 @@
 
 #include "ops/cpu/conv_history.h"
 #include "ops/cpu/cpu_backend.h"
+#include "ops/cpu/indexer_tail.h"
 #include "weights/dequantize.h"
 
 namespace holdfast {
@@ -79,12 +80,9 @@ Status CpuBackend::Commit(const CommitArgs& args) {
           .Advance(segment.n_rows);
     }
     for (const CommitArgs::Tail& tail : args.tails) {
-      const int64_t first = segment.first_position, end = first + segment.n_rows;
-      for (int64_t p = std::max(end - end % tail.ratio, first); p < end; ++p) {
-        std::memcpy(HostData({segment.running, tail.offset}) + p % tail.ratio * tail.dim,
-                    HostData({segment.log, tail.log_offset}) + (p - first) * tail.dim,
-                    tail.dim * sizeof(float));
-      }
+      UpdateIndexerTail(tail.ratio, tail.dim, segment.first_position, segment.n_rows,
+                        HostData({segment.log, tail.log_offset}),
+                        HostData({segment.running, tail.offset}));
     }
   }
   return OkStatus();

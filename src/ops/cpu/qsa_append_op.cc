@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "ops/cpu/cpu_backend.h"
+#include "ops/cpu/indexer_tail.h"
 #include "ops/cpu/kv_cells.h"
 #include "ops/rope.h"
 
@@ -106,17 +107,8 @@ Status CpuBackend::QsaAppend(const QsaAppendArgs& args) {
                   segment.n_rows * cells.index_dim * sizeof(float));
       continue;
     }
-    const int64_t end = segment.first_position + segment.n_rows;
-    for (int64_t p = std::max(end - end % cells.ratio, segment.first_position); p < end; ++p) {
-      std::memcpy(tail + p % cells.ratio * cells.index_dim,
-                  raw + (p - segment.first_position) * cells.index_dim,
-                  cells.index_dim * sizeof(float));
-    }
-    // Keys of a block that is complete now were kept only if it was open at the end of some step:
-    // cleared, so that a state's bytes do not tell how it was read.
-    const int64_t n_open = end % cells.ratio;
-    std::memset(tail + n_open * cells.index_dim, 0,
-                (cells.ratio - 1 - n_open) * cells.index_dim * sizeof(float));
+    UpdateIndexerTail(cells.ratio, cells.index_dim, segment.first_position, segment.n_rows, raw,
+                      tail);
   }
   return OkStatus();
 }

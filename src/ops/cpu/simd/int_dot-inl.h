@@ -32,6 +32,12 @@ using TagF32x4 = hn::FixedTag<float, 4>;
 using I32x4 = hn::Vec<TagI32x4>;
 using F32x4 = hn::Vec<TagF32x4>;
 
+HF_INLINE uint64_t LoadU16(const uint8_t* p) {
+  uint16_t v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+
 // 16 lanes of int32, lane = weight row of a tile.
 struct I32x16 {
   VI32 v[kV];
@@ -81,6 +87,10 @@ HF_INLINE VF32 LoadHalves(const uint8_t* p) {
 #endif
 }
 
+HF_INLINE F32x4 HalvesToF32x4(uint64_t halves) {
+  return F32x4{_mm_cvtph_ps(_mm_cvtsi64_si128(static_cast<int64_t>(halves)))};
+}
+
 // 16 int16: the scales or minima of the 16-column groups of 256 columns.
 struct S16 {
   __m256i v;
@@ -124,6 +134,12 @@ HF_INLINE __m256i MaddPairs(__m256i acc, __m256i a, __m256i b) {
 using PairSums = __m256i;
 HF_INLINE PairSums DotS16(const S16& a, const int16_t* b) {
   return _mm256_madd_epi16(a.v, LoadS16(b).v);
+}
+
+// by * (s[2 i] + s[2 i + 1]) for the eight pairs.
+HF_INLINE void StorePairSums(const S16& s, int by, int32_t* out) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out),
+                      _mm256_madd_epi16(s.v, _mm256_set1_epi16(static_cast<int16_t>(by))));
 }
 
 #if HWY_MAX_BYTES == 64
@@ -345,6 +361,10 @@ HF_INLINE VF32 LoadHalves(const uint8_t* p) {
   return VF32{vcvt_f32_f16(vreinterpret_f16_u16(bits))};
 }
 
+HF_INLINE F32x4 HalvesToF32x4(uint64_t halves) {
+  return F32x4{vcvt_f32_f16(vreinterpret_f16_u64(vcreate_u64(halves)))};
+}
+
 struct S16 {
   int16x8_t v[2];
 };
@@ -378,6 +398,11 @@ HF_INLINE PairSums DotS16(const S16& a, const int16_t* b) {
   sum = vmlal_high_s16(sum, a.v[0], other.v[0]);
   sum = vmlal_s16(sum, vget_low_s16(a.v[1]), vget_low_s16(other.v[1]));
   return vmlal_high_s16(sum, a.v[1], other.v[1]);
+}
+
+HF_INLINE void StorePairSums(const S16& s, int by, int32_t* out) {
+  vst1q_s32(out, vmulq_n_s32(vpaddlq_s16(s.v[0]), by));
+  vst1q_s32(out + 4, vmulq_n_s32(vpaddlq_s16(s.v[1]), by));
 }
 
 struct ScaleVec {

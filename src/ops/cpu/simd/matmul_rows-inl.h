@@ -11,8 +11,15 @@ namespace {
 constexpr int kRows = 4;
 // Activation rows that the row kernels take at once; more go to the tile kernel.
 constexpr int kMaxRowsX = 3;
-// How far ahead of the block in work a weight row is prefetched.
-constexpr int kPrefetchBytes = 1024;
+
+// Asks for the block of the next four rows at the same column: rows are too short for the
+// hardware's stream prefetchers to help much.
+template <int kBlockBytes>
+HF_INLINE void PrefetchNextRows(const MatMulSlice& s, const uint8_t* block) {
+  HF_UNROLL for (int i = 0; i < kBlockBytes; i += 64) {
+    __builtin_prefetch(block + kRows * s.row_bytes + i);
+  }
+}
 
 HF_INLINE const uint8_t* WeightRow(const MatMulSlice& s, int64_t r) {
   return reinterpret_cast<const uint8_t*>(s.weights) + r * s.row_bytes;
@@ -39,9 +46,9 @@ struct Activations {
   }
 };
 
+// Four halves from four places, put together in scalar registers, which have time.
 HF_INLINE F32x4 Halves4(const uint8_t* a, const uint8_t* b, const uint8_t* c, const uint8_t* d) {
-  const float v[4] = {LoadHalf(a), LoadHalf(b), LoadHalf(c), LoadHalf(d)};
-  return hn::LoadU(TagF32x4(), v);
+  return HalvesToF32x4(LoadU16(a) | LoadU16(b) << 16 | LoadU16(c) << 32 | LoadU16(d) << 48);
 }
 
 // lane = fma(float(sum), scale * da, lane) for four rows.
@@ -93,9 +100,7 @@ HF_INLINE void SuperBlockRows(const MatMulSlice& s, int64_t r0, int n_rows, int6
     PairSums mins[kX][kRows];
     HF_UNROLL for (int i = 0; i < kRows; ++i) {
       const uint8_t* block = w[i] + b * T::kBlockBytes;
-      __builtin_prefetch(block + kPrefetchBytes);
-      if (T::kBlockBytes > 64) __builtin_prefetch(block + kPrefetchBytes + 64);
-      if (T::kBlockBytes > 128) __builtin_prefetch(block + kPrefetchBytes + 128);
+      PrefetchNextRows<T::kBlockBytes>(s, block);
       S16 scales, min_scales;
       T::Scales(block, &scales, &min_scales);
       S16 offsets;
@@ -131,21 +136,25 @@ HF_INLINE void SuperBlockRows(const MatMulSlice& s, int64_t r0, int n_rows, int6
   StoreRows<kX>(s, r0, n_rows, j0, lanes);
 }
 
-// What the sum of codes of group g must be corrected by: the codes' offset times the activations.
-template <class T>
-HF_INLINE I32x4 OffsetSum(const int16_t* sums16, int64_t g) {
-  constexpr int kZ = T::kWide ? kWideOffset : T::kZ;
-  return hn::Set(TagI32x4(), kZ * (sums16[2 * g] + sums16[2 * g + 1]));
+// Sums of the activation codes of eight groups from g on (fewer at the end of a row), times by.
+HF_INLINE void GroupSums(const int16_t* sums16, int64_t g, int64_t n_groups, int by, int32_t* out) {
+  if (g + 8 <= n_groups) {
+    StorePairSums(LoadS16(sums16 + 2 * g), by, out);
+    return;
+  }
+  for (int64_t i = g; i < n_groups; ++i) out[i - g] = by * (sums16[2 * i] + sums16[2 * i + 1]);
 }
 
 template <class T>
-HF_INLINE void AddGroup(const uint8_t* const* w, int64_t g, I32x4 sum, const int16_t* sums16,
-                        float da, float* lane) {
+HF_INLINE void AddGroup(const uint8_t* const* w, int64_t g, I32x4 sum, int32_t code_sum, float da,
+                        float* lane) {
+  constexpr bool kOffset = (T::kWide ? kWideOffset : T::kZ) != 0;
   const F32x4 d = Halves4(T::D(w[0], g), T::D(w[1], g), T::D(w[2], g), T::D(w[3], g));
-  AddToLane(hn::Sub(sum, OffsetSum<T>(sums16, g)), d, da, lane);
+  if (kOffset) sum = hn::Add(sum, hn::Set(TagI32x4(), code_sum));
+  AddToLane(sum, d, da, lane);
   if constexpr (T::kMin) {
     const F32x4 m = Halves4(T::M(w[0], g), T::M(w[1], g), T::M(w[2], g), T::M(w[3], g));
-    AddToLane(hn::Set(TagI32x4(), sums16[2 * g] + sums16[2 * g + 1]), m, da, lane);
+    AddToLane(hn::Set(TagI32x4(), code_sum), m, da, lane);
   }
 }
 
@@ -156,12 +165,20 @@ HF_INLINE void GroupRows(const MatMulSlice& s, int64_t r0, int n_rows, int64_t j
   const uint8_t* w[kRows];
   for (int i = 0; i < kRows; ++i) w[i] = WeightRow(s, r0 + Min(i, n_rows - 1));
   alignas(16) float lanes[16][kX][kRows] = {};
+  // What corrects the codes' offset, or the sums that a minimum is multiplied by.
+  constexpr int kZ = T::kWide ? kWideOffset : T::kZ;
+  int32_t code_sums[kX][8];
   const int64_t n_groups = s.n_cols / 32;
   for (int64_t g = 0; g < n_groups; g += 2) {
     const int64_t g1 = Min(g + 1, n_groups - 1);
+    if ((T::kMin || kZ != 0) && g % 8 == 0) {
+      for (int x = 0; x < kX; ++x) {
+        GroupSums(a.sums16[x], g, n_groups, T::kMin ? 1 : -kZ, code_sums[x]);
+      }
+    }
     HalfDots dots[kX][kRows];
     HF_UNROLL for (int i = 0; i < kRows; ++i) {
-      __builtin_prefetch(T::D(w[i], g) + kPrefetchBytes);
+      PrefetchNextRows<2 * T::kBlockBytes>(s, T::D(w[i], g));
       const Codes64 codes = T::Codes(w[i], g, g1);
       HF_UNROLL for (int x = 0; x < kX; ++x) {
         dots[x][i] =
@@ -171,9 +188,10 @@ HF_INLINE void GroupRows(const MatMulSlice& s, int64_t r0, int n_rows, int64_t j
     HF_UNROLL for (int x = 0; x < kX; ++x) {
       I32x4 first, second;
       ReduceHalves4(dots[x], &first, &second);
-      AddGroup<T>(w, g, first, a.sums16[x], a.scales[x][g], lanes[g % 16][x]);
+      const int32_t* sums = code_sums[x];
+      AddGroup<T>(w, g, first, sums[g % 8], a.scales[x][g], lanes[g % 16][x]);
       if (g1 == g) continue;
-      AddGroup<T>(w, g1, second, a.sums16[x], a.scales[x][g1], lanes[g1 % 16][x]);
+      AddGroup<T>(w, g1, second, sums[g1 % 8], a.scales[x][g1], lanes[g1 % 16][x]);
     }
   }
   StoreRows<kX>(s, r0, n_rows, j0, lanes);
