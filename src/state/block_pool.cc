@@ -154,7 +154,6 @@ Result<BlockPtr> BlockPool::Clone(const StateBlock& source, bool with_draft) {
     }
     block->draft = *std::move(draft);
   }
-  block->dirty_end = source.dirty_end;
   return Adopt(std::move(block), /*copied=*/true);
 }
 

@@ -51,8 +51,7 @@ struct StateBlock {
   int n_bound = 0, n_parked = 0;
   // Snapshots that are being read, possibly by other threads. No writes while there are any.
   std::atomic<int> n_readers{0};
-  // Pages only: cells [0, dirty_end) may have been written; `writer` appends to it (0: nobody).
-  int dirty_end = 0;
+  // Pages only: the conversation that appends to it (0: nobody).
   uint64_t writer = 0;
 
   int n_owners() const { return n_bound + n_parked; }

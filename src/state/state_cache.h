@@ -188,6 +188,9 @@ class StateCache {
   // Keeps it, unless it is too short to be or there is no room; then `c` is gone and false is
   // returned. Tokens not computed are forgotten (the first stays as next_token()).
   bool Park(Conversation* c);
+  // Like Park, for when the state at n_computed() is no good (a step failed, a row was not finite):
+  // keeps the conversation as of its newest checkpoint, which no failed step has touched.
+  bool ParkAtCheckpoint(Conversation* c);
   void Discard(Conversation* c);  // bound or parked
 
   // --- Parked conversations ---
@@ -268,7 +271,7 @@ class StateCache {
 
   // Writing (state_cache_write.cc).
   Status MakeRunningWritable(Conversation* c);
-  Status MakePageWritable(Conversation* c, size_t index, int first_cell, int end_cell);
+  Status MakePageWritable(Conversation* c, size_t index);
   Status SealPages(Conversation* c, int64_t from);
   BlockPtr TwinOf(const Conversation& c, size_t index) const;
 

@@ -35,6 +35,15 @@ bool StateCache::Park(Conversation* c) {
   return ByOwner(owner) != nullptr;
 }
 
+bool StateCache::ParkAtCheckpoint(Conversation* c) {
+  const int64_t position = c->checkpoints_.empty() ? 0 : c->checkpoints_.back().position;
+  // At n_computed() itself the live end may be a copy that was written since.
+  SetRunning(c, nullptr);
+  const Status status = Truncate(c, position);
+  HF_CHECK(status.ok());
+  return Park(c);
+}
+
 void StateCache::Discard(Conversation* c) {
   Erase(c);
   PublishStats();

@@ -90,10 +90,7 @@ Result<Conversation*> StateCache::Adopt(RestoredConversation restored) {
   c->pinned_ = restored.pinned;
   c->named_ = restored.named;
   c->next_token_ = restored.next_token;
-  // The cells behind the last token are nobody's.
-  if (n % page_tokens() != 0) {
-    restored.pages.back()->dirty_end = static_cast<int>(n % page_tokens());
-  }
+  if (n % page_tokens() != 0) restored.pages.back()->writer = c->owner_;
   for (BlockPtr& page : restored.pages) PushPage(c, std::move(page));
   SetRunning(c, std::move(restored.running));
   c->n_computed_ = n;

@@ -17,9 +17,7 @@ Status StateCache::PrepareWrite(Conversation* c, int64_t end) {
   HF_RETURN_IF_ERROR(MakeRunningWritable(c));
   const int64_t size = static_cast<int64_t>(page_tokens());
   for (int64_t i = c->n_computed_ / size; i * size < end; ++i) {
-    const int first = static_cast<int>(std::max<int64_t>(0, c->n_computed_ - i * size));
-    const int last = static_cast<int>(std::min(size, end - i * size));
-    HF_RETURN_IF_ERROR(MakePageWritable(c, static_cast<size_t>(i), first, last));
+    HF_RETURN_IF_ERROR(MakePageWritable(c, static_cast<size_t>(i)));
   }
   PublishStats();
   return OkStatus();
@@ -40,30 +38,25 @@ Status StateCache::MakeRunningWritable(Conversation* c) {
   return running_pool_->Seal(kept.get());
 }
 
-// Cells are only ever appended, so a page may be written while others name it as long as they need
-// none of the cells written: by the one conversation that owns its tip (`writer`), and by the first
-// to come to a tip that nobody owns. Everybody else copies it first.
-Status StateCache::MakePageWritable(Conversation* c, size_t index, int first_cell, int end_cell) {
+// Cells are only ever appended, so the conversation that appends to a page may do so while others
+// name it: they need none of the cells it writes. Everybody else copies the page first.
+Status StateCache::MakePageWritable(Conversation* c, size_t index) {
   if (index == c->pages_.size()) {
     HF_ASSIGN_OR_RETURN(BlockPtr fresh,
                         AllocateBlock(page_pool_.get(), c->has_draft_, nullptr, NeedOf(*c)));
     PushPage(c, std::move(fresh));
   }
   StateBlock* page = c->pages_[index].get();
-  const bool at_tip =
-      page->writer == c->owner_ || (page->writer == 0 && first_cell >= page->dirty_end);
-  const bool in_place = page->exclusive() || (at_tip && !page->sealed &&
-                                              page->n_readers.load(std::memory_order_acquire) == 0);
-  if (!in_place) {
+  const bool appends = page->writer == c->owner_ && !page->sealed &&
+                       page->n_readers.load(std::memory_order_acquire) == 0;
+  if (!appends && !page->exclusive()) {
     HF_ASSIGN_OR_RETURN(BlockPtr copy,
                         AllocateBlock(page_pool_.get(), c->has_draft_, page, NeedOf(*c)));
     ReplacePage(c, index, std::move(copy));
     page = c->pages_[index].get();
   }
-  HF_RETURN_IF_ERROR(page_pool_->Unseal(page));
   page->writer = c->owner_;
-  page->dirty_end = std::max(page->dirty_end, end_cell);
-  return OkStatus();
+  return page_pool_->Unseal(page);
 }
 
 void StateCache::Append(Conversation* c, TokenKey token) {
