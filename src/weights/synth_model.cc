@@ -47,6 +47,10 @@ bool IsPrime(int64_t n) {
   return true;
 }
 
+// What a hyper-connection hands to a sub-block and to the output has values of about 1/2: gates
+// near 1/2 times normed streams. Matrices that read it make up for that.
+constexpr double kReadGain = 2;
+
 // Constants of the n-gram hash, by the released model's rule (qwen4exp, section 7).
 struct NgramHash {
   std::vector<uint64_t> multipliers, offsets, sizes;
@@ -235,7 +239,7 @@ class SynthWriter {
 
   void WriteGlobals() {
     // Logits of the released family have a standard deviation of about 3.
-    AddMatrix("output.weight", spec_.types.embd, {hidden_, vocab_size_}, 3);
+    AddMatrix("output.weight", spec_.types.embd, {hidden_, vocab_size_}, 3 * kReadGain);
     Add("token_embd.weight", Fitting(spec_.types.embd.value_or(QuantType::kQ8_0), hidden_),
         {hidden_, vocab_size_}, 1.0);
     WriteHc("output_hc", false);
@@ -257,10 +261,10 @@ class SynthWriter {
     const int64_t n_heads = spec_.gdn_n_value_heads, width = n_heads * spec_.gdn_head_dim;
     const int64_t channels = 2 * int64_t{spec_.gdn_n_key_heads} * spec_.gdn_head_dim + width;
     const std::optional<QuantType> dense = spec_.types.dense;
-    AddMatrix(blk + "attn_qkv.weight", dense, {hidden_, channels});
-    AddMatrix(blk + "attn_gate.weight", dense, {hidden_, width});
-    AddMatrix(blk + "ssm_beta.weight", spec_.types.small, {hidden_, n_heads});
-    AddMatrix(blk + "ssm_alpha.weight", spec_.types.small, {hidden_, n_heads});
+    AddMatrix(blk + "attn_qkv.weight", dense, {hidden_, channels}, kReadGain);
+    AddMatrix(blk + "attn_gate.weight", dense, {hidden_, width}, kReadGain);
+    AddMatrix(blk + "ssm_beta.weight", spec_.types.small, {hidden_, n_heads}, kReadGain);
+    AddMatrix(blk + "ssm_alpha.weight", spec_.types.small, {hidden_, n_heads}, kReadGain);
     // Decays of 0.99 to 0.7 a token: -exp(A_log) near -1, softplus of a small time step.
     Add(blk + "ssm_a", QuantType::kF32, {n_heads}, 0.2, -1.0);
     Add(blk + "ssm_dt.bias", QuantType::kF32, {n_heads}, 0.5, -3.0);
@@ -273,9 +277,9 @@ class SynthWriter {
     const int64_t q_width = int64_t{spec_.n_heads} * spec_.head_dim;
     const int64_t kv_width = int64_t{spec_.n_kv_heads} * spec_.head_dim;
     const std::optional<QuantType> dense = spec_.types.dense;
-    AddMatrix(blk + "attn_q.weight", dense, {hidden_, 2 * q_width});
-    AddMatrix(blk + "attn_k.weight", dense, {hidden_, kv_width});
-    AddMatrix(blk + "attn_v.weight", dense, {hidden_, kv_width});
+    AddMatrix(blk + "attn_q.weight", dense, {hidden_, 2 * q_width}, kReadGain);
+    AddMatrix(blk + "attn_k.weight", dense, {hidden_, kv_width}, kReadGain);
+    AddMatrix(blk + "attn_v.weight", dense, {hidden_, kv_width}, kReadGain);
     AddMatrix(blk + "attn_output.weight", dense, {q_width, hidden_}, 2);
     AddGain(blk + "attn_q_norm.weight", spec_.head_dim);
     AddGain(blk + "attn_k_norm.weight", spec_.head_dim);
@@ -290,19 +294,19 @@ class SynthWriter {
     const int64_t n = spec_.n_experts, ffn = spec_.expert_ffn, shared = spec_.shared_ffn;
     const SynthTypes& types = spec_.types;
     Add(blk + "ffn_gate_inp.weight", QuantType::kF32, {hidden_, n},
-        1 / std::sqrt(static_cast<double>(hidden_)));
+        kReadGain / std::sqrt(static_cast<double>(hidden_)));
     if (spec_.fused_gate_up) {
-      AddMatrix(blk + "ffn_gate_up_exps.weight", types.experts, {hidden_, 2 * ffn, n});
+      AddMatrix(blk + "ffn_gate_up_exps.weight", types.experts, {hidden_, 2 * ffn, n}, kReadGain);
     } else {
-      AddMatrix(blk + "ffn_gate_exps.weight", types.experts, {hidden_, ffn, n});
-      AddMatrix(blk + "ffn_up_exps.weight", types.experts, {hidden_, ffn, n});
+      AddMatrix(blk + "ffn_gate_exps.weight", types.experts, {hidden_, ffn, n}, kReadGain);
+      AddMatrix(blk + "ffn_up_exps.weight", types.experts, {hidden_, ffn, n}, kReadGain);
     }
     // silu(gate) * up of two unit normals is about 0.36.
     AddMatrix(blk + "ffn_down_exps.weight", types.down, {ffn, hidden_, n}, 2.5);
     Add(blk + "ffn_gate_inp_shexp.weight", QuantType::kF32, {hidden_},
-        1 / std::sqrt(static_cast<double>(hidden_)));
-    AddMatrix(blk + "ffn_gate_shexp.weight", types.dense, {hidden_, shared});
-    AddMatrix(blk + "ffn_up_shexp.weight", types.dense, {hidden_, shared});
+        kReadGain / std::sqrt(static_cast<double>(hidden_)));
+    AddMatrix(blk + "ffn_gate_shexp.weight", types.dense, {hidden_, shared}, kReadGain);
+    AddMatrix(blk + "ffn_up_shexp.weight", types.dense, {hidden_, shared}, kReadGain);
     AddMatrix(blk + "ffn_down_shexp.weight", types.dense, {shared, hidden_}, 2.5);
   }
 
