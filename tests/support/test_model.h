@@ -1,7 +1,7 @@
 #ifndef HOLDFAST_TESTS_SUPPORT_TEST_MODEL_H_
 #define HOLDFAST_TESTS_SUPPORT_TEST_MODEL_H_
 
-// A model on a CPU backend, for tests.
+// A model on one of the backends that every machine has, for tests.
 
 #include <gtest/gtest.h>
 
@@ -12,6 +12,7 @@
 #include "model/model.h"
 #include "model/sequence.h"
 #include "ops/cpu/cpu_backend.h"
+#include "ops/deferred/deferred_backend.h"
 
 namespace holdfast {
 
@@ -27,6 +28,20 @@ struct TestModel {
     m.backend = std::move(*backend);
     m.Load(path, options);
     return m;
+  }
+  static TestModel OnDeferred(const std::string& path, const CpuBackendOptions& cpu,
+                              const ModelOptions& options) {
+    TestModel m;
+    auto backend = DeferredBackend::Create(cpu);
+    EXPECT_TRUE(backend.ok()) << backend.status().ToString();
+    m.backend = std::move(*backend);
+    m.Load(path, options);
+    return m;
+  }
+  // `backend`: "cpu" or "deferred".
+  static TestModel On(const std::string& backend, const std::string& path,
+                      const CpuBackendOptions& cpu, const ModelOptions& options) {
+    return backend == "cpu" ? OnCpu(path, cpu, options) : OnDeferred(path, cpu, options);
   }
   void Load(const std::string& path, const ModelOptions& options) {
     auto loaded = Model::Load(path, options, backend.get());
