@@ -31,6 +31,11 @@ float Half(const std::byte* p) { return HalfToFloat(U16(p)); }
 int Lo(std::byte b) { return static_cast<int>(b) & 15; }
 int Hi(std::byte b) { return static_cast<int>(b) >> 4; }
 
+// -value when the lowest bit of `sign` is set: without a branch, which no predictor would guess.
+float Negated(float value, uint32_t sign) {
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(value) ^ (sign << 31));
+}
+
 // {0: half d; 2: u8 q[16]}: low nibbles are values 0..15, high ones 16..31.
 void DecodeQ4_0(const std::byte* b, float* y) {
   const float d = Half(b);
@@ -82,7 +87,7 @@ void DecodeQ8_0(const std::byte* b, float* y) {
 // {0: half d; 2: u8 q[16]}: 128 sign bits.
 void DecodeQ1_0(const std::byte* b, float* y) {
   const float d = Half(b);
-  for (int j = 0; j < 128; ++j) y[j] = (U8(b + 2 + j / 8) >> (j % 8)) & 1 ? d : -d;
+  for (int j = 0; j < 128; ++j) y[j] = Negated(-d, U8(b + 2 + j / 8) >> (j % 8));
 }
 
 // {0: half d; 2: u8 q[16]}: 64 codes of 2 bits in sequence, meaning -1, 0, 1, 2.
@@ -230,8 +235,7 @@ void DecodeQ8_K(const std::byte* b, float* y) {
 // Eight outputs: db * magnitude, negated where the sign bit is set.
 void SignedOctet(float db, uint64_t grid, uint32_t signs, float* y) {
   for (int n = 0; n < 8; ++n) {
-    const float value = db * static_cast<float>((grid >> (8 * n)) & 255);
-    y[n] = (signs >> n) & 1 ? -value : value;
+    y[n] = Negated(db * static_cast<float>((grid >> (8 * n)) & 255), signs >> n);
   }
 }
 
