@@ -43,7 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string source(reinterpret_cast<const char*>(data), size);
   // The mark may not be spelled by the template: neither its bytes nor an escape for them.
   if (source.find(kMark[0]) != std::string::npos) return 0;
-  for (size_t at = source.find('\\'); at + 1 < source.size(); at = source.find('\\', at + 1)) {
+  for (size_t at = source.find('\\'); at < source.size() - 1; at = source.find('\\', at + 1)) {
     if (std::string_view("xuU01234567").find(source[at + 1]) != std::string_view::npos) return 0;
   }
   const auto chat = ChatTemplate::Create(source.empty() ? " " : source);

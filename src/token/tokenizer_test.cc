@@ -1,8 +1,8 @@
 #include "token/tokenizer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <climits>
+#include <ctime>
 #include <random>
 #include <unordered_map>
 
@@ -236,21 +236,21 @@ TEST(TokenizerTest, RandomBytesAndTextsComeBack) {
 }
 
 // Everything here takes milliseconds when it is linear and many minutes when it is quadratic; the
-// bound only tells these two apart, also under sanitizers.
-TEST(TokenizerTest, AMegabyteOfAnythingTakesLinearTime) {
+// bound (of processor time) only tells these two apart, also under sanitizers.
+TEST(TokenizerTest, AQuarterMegabyteOfAnythingTakesLinearTime) {
   const Tokenizer& tokenizer = TinyTokenizer();
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   std::string marks;
-  for (int i = 0; i < 200000; ++i) marks += i % 2 == 0 ? "\xCC\x81" : "\xCC\xA3";  // 230, 220
+  for (int i = 0; i < 50000; ++i) marks += i % 2 == 0 ? "\xCC\x81" : "\xCC\xA3";  // 230, 220
   std::string mixed;
-  while (mixed.size() < 1000000) mixed += "Hello, wörld! 12\n  'S\t<|im_e";
+  while (mixed.size() < 250000) mixed += "Hello, wörld! 12\n  'S\t<|im_e";
   for (const std::string& text :
-       {std::string(1000000, 'a'), std::string(1000000, ' '), std::string(1000000, '\n'),
-        std::string(1000000, '!'), std::string(1000000, '<'), std::string(1000000, '\x80'),
-        std::string(500000, ' ') + "x" + std::string(500000, ' '), marks, mixed}) {
+       {std::string(250000, 'a'), std::string(250000, ' '), std::string(250000, '\n'),
+        std::string(250000, '!'), std::string(250000, '<'), std::string(250000, '\x80'),
+        std::string(125000, ' ') + "x" + std::string(125000, ' '), marks, mixed}) {
     EXPECT_FALSE(tokenizer.Encode(text, AddedTokens::kAll).empty());
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
+  EXPECT_LT((std::clock() - start) / CLOCKS_PER_SEC, 40);
 }
 
 }  // namespace
