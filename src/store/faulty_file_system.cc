@@ -241,6 +241,19 @@ void FaultyFileSystem::Crash(CrashKeeps keeps, uint32_t seed) {
   n_operations_ = 0;
 }
 
+std::unique_ptr<FaultyFileSystem> FaultyFileSystem::Clone() const {
+  std::lock_guard lock(mutex_);
+  auto clone = std::make_unique<FaultyFileSystem>();
+  for (const auto& [path, inode] : names_) {
+    auto copy = std::make_shared<Inode>();
+    copy->is_dir = inode->is_dir;
+    copy->bytes = copy->durable = inode->bytes;
+    clone->names_[path] = clone->durable_names_[path] = copy;
+  }
+  clone->free_bytes_ = free_bytes_;
+  return clone;
+}
+
 Result<std::vector<std::byte>> FaultyFileSystem::Contents(const std::string& path) const {
   std::lock_guard lock(mutex_);
   const auto found = names_.find(path);

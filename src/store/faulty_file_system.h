@@ -42,6 +42,8 @@ class FaultyFileSystem final : public FileSystem {
   bool fault_happened() const;
   // Forgets unsynced changes and all locks. Files that are still open stay usable as orphans.
   void Crash(CrashKeeps keeps, uint32_t seed);
+  // The same files, all of it durable; no faults, no locks.
+  std::unique_ptr<FaultyFileSystem> Clone() const;
   // Whole content, as a program would read it now. For damage by tests; durable at once.
   Result<std::vector<std::byte>> Contents(const std::string& path) const;
   void SetContents(const std::string& path, std::vector<std::byte> bytes);

@@ -46,6 +46,12 @@ struct PartInfo {
   Hash128 hash;  // of the payload
 };
 
+// What a payload takes in a segment with its header and padding, and a segment by itself.
+inline constexpr uint64_t kSegmentOverheadBytes = 8192;
+constexpr uint64_t SegmentFootprint(uint64_t payload_bytes) {
+  return (payload_bytes + kPartHeaderBytes + 4095) / 4096 * 4096;
+}
+
 // Writes `final_path`: nothing under that name is touched before Finish(), which returns OK only
 // when content and name are durable. Dropped unfinished, it removes the temporary file.
 class PartFileWriter {

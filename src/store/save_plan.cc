@@ -141,14 +141,18 @@ Result<SavePlan> PlanSave(StoreCore* core, const SaveRequest& request) {
     HF_RETURN_IF_ERROR(PlanTailPage(&index, request, n_full, page_tokens, draft_space, &plan));
   }
   HF_RETURN_IF_ERROR(PlanStates(&index, request, page_tokens, draft_space, &plan));
+  const auto count = [&plan](bool written, size_t bytes) {
+    if (written) plan.bytes += SegmentFootprint(bytes);
+  };
   for (const PlannedPage& page : plan.pages) {
-    plan.bytes +=
-        (page.write_trunk ? keys.page_bytes : 0) + (page.write_draft ? keys.draft_page_bytes : 0);
+    count(page.write_trunk, keys.page_bytes);
+    count(page.write_draft, keys.draft_page_bytes);
   }
   for (const PlannedState& state : plan.states) {
-    plan.bytes += (state.write_trunk ? keys.running_bytes : 0) +
-                  (state.write_draft ? keys.draft_running_bytes : 0);
+    count(state.write_trunk, keys.running_bytes);
+    count(state.write_draft, keys.draft_running_bytes);
   }
+  if (plan.bytes > 0) plan.bytes += kSegmentOverheadBytes;
   return plan;
 }
 

@@ -31,7 +31,7 @@ struct SavePlan {
   TokenSpan tokens;
   std::vector<PlannedPage> pages;  // the last one may be partial, or a longer stored one
   std::vector<PlannedState> states;
-  uint64_t bytes = 0;  // of all parts to write
+  uint64_t bytes = 0;  // of the segment to write; 0: none is needed
 };
 
 // kInvalidArgument or kOutOfRange for a request no engine with these keys makes.
