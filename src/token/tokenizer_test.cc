@@ -4,6 +4,7 @@
 #include <climits>
 #include <ctime>
 #include <random>
+#include <thread>
 #include <unordered_map>
 
 #include "token/byte_symbols.h"
@@ -233,6 +234,22 @@ TEST(TokenizerTest, RandomBytesAndTextsComeBack) {
       ASSERT_EQ(tokenizer->Decode(ids, true), RepairUtf8(bytes)) << "seed " << kSeed;
     }
   }
+}
+
+TEST(TokenizerTest, ManyThreadsGetTheSameIdsAsOne) {
+  const Tokenizer& tokenizer = DemoTokenizer();
+  const std::string text = ReadText(SourcePath("tests/demo/val_chat.txt")).substr(0, 20000);
+  const Ids expected = tokenizer.Encode(text, AddedTokens::kAll);
+  std::vector<Ids> found(4);
+  {
+    std::vector<std::jthread> threads;
+    for (Ids& ids : found) {
+      threads.emplace_back([&tokenizer, &text, &ids] {
+        for (int i = 0; i < 3; ++i) ids = tokenizer.Encode(text, AddedTokens::kAll);
+      });
+    }
+  }
+  for (const Ids& ids : found) EXPECT_EQ(ids, expected);
 }
 
 // Everything here takes milliseconds when it is linear and many minutes when it is quadratic; the
