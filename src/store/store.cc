@@ -73,6 +73,15 @@ class StoreImpl final : public Store {
 
   const std::vector<std::string>& notices() const override { return notices_; }
 
+  Status UseKeys(const StoreKeys& keys) override {
+    HF_RETURN_IF_ERROR(keys.Validate());
+    std::lock_guard lock(core_.db_mutex);
+    if (core_.keys) return FailedPreconditionError("store: it has its keys already");
+    HF_ASSIGN_OR_RETURN(core_.spaces, FindSpaces(core_.db.get(), keys));
+    core_.keys = keys;
+    return OkStatus();
+  }
+
   Result<SaveReceipt> Save(const SaveRequest& request) override {
     return SaveConversation(&core_, request);
   }

@@ -67,6 +67,11 @@ class Store {
   // What was noticed while opening (a damaged catalogue put aside, leftovers removed), for the log.
   virtual const std::vector<std::string>& notices() const = 0;
 
+  // Gives a store opened without keys its keys, so that the model's identity can come from its
+  // cache (identity_cache.h). Before any other thread uses it; kFailedPrecondition when it has
+  // some.
+  virtual Status UseKeys(const StoreKeys& keys) = 0;
+
   // --- What the engine does.
   virtual Result<SaveReceipt> Save(const SaveRequest& request) = 0;
   // The deepest resumable position <= tokens.size() - 1. `content_hashes`: empty, or one per token.

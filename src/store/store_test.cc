@@ -518,8 +518,9 @@ TEST_F(StoreTest, WithoutKeysAStoreCanBeTendedNotUsed) {
   EXPECT_EQ(store_->Find(tokens).status().code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(store_->Save(Request("a", tokens, 8, {8})).status().code(),
             StatusCode::kFailedPrecondition);
-  Open();
+  ASSERT_TRUE(store_->UseKeys(TestKeys()).ok());
   EXPECT_EQ(StoredPosition(store_.get(), keys_, tokens), 8);
+  EXPECT_EQ(store_->UseKeys(TestKeys()).code(), StatusCode::kFailedPrecondition);
 }
 
 TEST_F(StoreTest, ADamagedCatalogueIsPutAsideWithItsSegments) {
