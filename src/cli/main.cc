@@ -1,7 +1,72 @@
 #include "cli/main.h"
 
-namespace holdfast::cli {
+#include <fmt/format.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
 
-int Main(int, char**) { return 2; }
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <functional>
+#include <iostream>
+#include <memory>
+
+#include "base/version.h"
+#include "cli/commands.h"
+
+namespace holdfast::cli {
+namespace {
+
+constexpr int kDone = 0, kFailed = 1, kWrongUsage = 2;
+
+// --max-body-mib is HOLDFAST_MAX_BODY_MIB in the environment, and so on for every flag.
+void NameEnvironmentTwins(CLI::App* command) {
+  for (CLI::Option* option : command->get_options()) {
+    if (option->get_lnames().empty() || option->get_lnames().front() == "help") continue;
+    std::string name = "HOLDFAST_";
+    for (const char c : option->get_lnames().front()) {
+      name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    }
+    option->envname(name);
+  }
+}
+
+// Logs go to standard error: standard output belongs to replies.
+void StartLogging(bool verbose) {
+  auto logger = spdlog::stderr_color_mt("holdfast");
+  logger->set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %v");
+  logger->set_level(verbose ? spdlog::level::info : spdlog::level::warn);
+  spdlog::set_default_logger(std::move(logger));
+}
+
+}  // namespace
+
+int Main(int argc, char** argv) {
+  CLI::App app("holdfast: a local LLM engine that never reads a conversation twice", "holdfast");
+  app.set_version_flag("--version", std::string("holdfast ") + kVersion);
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+
+  std::vector<Command> commands = MakeCommands(&app);
+  for (const Command& command : commands) NameEnvironmentTwins(command.app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {  // --help, --version
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    fmt::print(stderr, "holdfast: {} (see holdfast --help)\n", error.what());
+    return kWrongUsage;
+  }
+  for (const Command& command : commands) {
+    if (!command.app->parsed()) continue;
+    StartLogging(command.logs);
+    const Status status = command.run();
+    std::cout.flush();
+    spdlog::shutdown();
+    if (status.ok()) return kDone;
+    fmt::print(stderr, "holdfast: {}\n", status.message());
+    return kFailed;
+  }
+  return kWrongUsage;  // not reached: a sub-command is required
+}
 
 }  // namespace holdfast::cli

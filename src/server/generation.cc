@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "server/running_generations.h"
+
 namespace holdfast {
 namespace {
 
@@ -32,9 +34,12 @@ Result<std::shared_ptr<Generation>> Generation::Start(std::shared_ptr<const Mode
       new Generation(std::move(model), std::move(assembler), options));
   generation->with_logprobs_ = request.n_top_logprobs >= 0;
   HF_ASSIGN_OR_RETURN(const RequestId id, generator->Submit(std::move(request), generation));
-  std::lock_guard lock(generation->mutex_);
-  generation->request_id_ = id;
-  generation->submitted_ = true;
+  {
+    std::lock_guard lock(generation->mutex_);
+    generation->request_id_ = id;
+    generation->submitted_ = true;
+  }
+  if (generation->model_->running != nullptr) generation->model_->running->Add(generation);
   return generation;
 }
 
@@ -66,6 +71,26 @@ void Generation::Cancel(Status why) {
   model_->generator->Cancel(id);
 }
 
+void Generation::Fail(Status why) {
+  FinishedReply failed;
+  failed.result.reason = FinishReason::kError;
+  failed.result.status = std::move(why);
+  std::function<void()> wake;
+  {
+    std::lock_guard lock(mutex_);
+    if (std::exchange(finished_, true)) return;
+    waiting_.emplace_back(std::move(failed));
+    wake = wake_;
+  }
+  if (wake) wake();
+}
+
+std::chrono::milliseconds Generation::silence() {
+  std::lock_guard lock(mutex_);
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
+                                                               last_event_);
+}
+
 TokenDetail::Choice Generation::MakeChoice(TokenId id, float logprob) const {
   return {id, logprob, std::string(model_->tokenizer->TokenBytes(id, /*include_control=*/true))};
 }
@@ -82,13 +107,14 @@ SinkAnswer Generation::OnToken(const TokenEvent& event) {
     events.emplace_back(std::move(detail));
   }
   for (ReplyEvent& reply : assembler_.Push(event.id)) events.emplace_back(std::move(reply));
-  if (!events.empty()) Enqueue(std::move(events));
-  std::lock_guard lock(mutex_);
-  return assembler_.stopped() || !cancelled_.ok() ? SinkAnswer::kStop : SinkAnswer::kContinue;
+  return Enqueue(std::move(events)) && !assembler_.stopped() ? SinkAnswer::kContinue
+                                                             : SinkAnswer::kStop;
 }
 
 void Generation::OnPromptProgress(int64_t processed, int64_t total, int64_t reused) {
-  if (options_.progress) Enqueue({PromptProgress{processed, total, reused}});
+  std::vector<GenerationEvent> events;
+  if (options_.progress) events.emplace_back(PromptProgress{processed, total, reused});
+  Enqueue(std::move(events));
 }
 
 void Generation::OnFinish(const GenerateResult& result) {
@@ -98,25 +124,28 @@ void Generation::OnFinish(const GenerateResult& result) {
   finished.result = result;
   finished.has_tool_calls = assembler_.has_tool_calls();
   finished.n_reasoning_tokens = assembler_.n_reasoning_tokens();
-  // A stop string that only the flush completed ends a reply that ended by itself anyway.
-  if (assembler_.stopped()) finished.stop_matched = assembler_.stop_matched();
-  {
-    std::lock_guard lock(mutex_);
-    finished_ = true;
-    if (!cancelled_.ok()) {
-      finished.result.reason = FinishReason::kCancelled;
-      finished.result.status = cancelled_;
-    }
-  }
+  finished.stop_matched = assembler_.stop_matched();
   events.emplace_back(std::move(finished));
   Enqueue(std::move(events));
 }
 
-void Generation::Enqueue(std::vector<GenerationEvent> events) {
+// Passes events on, and says whether the client still wants more. A reply that has been failed
+// takes nothing any more.
+bool Generation::Enqueue(std::vector<GenerationEvent> events) {
   std::function<void()> wake;
+  bool wanted = false;
   {
     std::lock_guard lock(mutex_);
+    last_event_ = std::chrono::steady_clock::now();
+    if (finished_) return false;
     for (GenerationEvent& event : events) {
+      if (auto* finished = std::get_if<FinishedReply>(&event)) {
+        finished_ = true;
+        if (!cancelled_.ok()) {
+          finished->result.reason = FinishReason::kCancelled;
+          finished->result.status = cancelled_;
+        }
+      }
       waiting_bytes_ += BytesOf(event);
       waiting_.push_back(std::move(event));
     }
@@ -124,9 +153,11 @@ void Generation::Enqueue(std::vector<GenerationEvent> events) {
       cancelled_ = ResourceExhaustedError(fmt::format(
           "the client reads too slowly: {} bytes of the reply are waiting for it", waiting_bytes_));
     }
-    wake = wake_;
+    wanted = cancelled_.ok();
+    if (!waiting_.empty()) wake = wake_;
   }
   if (wake) wake();
+  return wanted;
 }
 
 }  // namespace holdfast

@@ -1,6 +1,7 @@
 #ifndef HOLDFAST_SERVER_GENERATION_H_
 #define HOLDFAST_SERVER_GENERATION_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -63,6 +64,11 @@ class Generation : public RequestSink, public std::enable_shared_from_this<Gener
   std::vector<GenerationEvent> Take();
   // Ends the request soon; its FinishedReply then carries `why`. Only the first call counts.
   void Cancel(Status why);
+  // Ends the reply now, without waiting for the engine, whose later events are dropped: for an
+  // engine that hangs.
+  void Fail(Status why);
+  // Time since the engine last said anything about this request.
+  std::chrono::milliseconds silence();
 
   SinkAnswer OnToken(const TokenEvent& event) override;
   void OnPromptProgress(int64_t processed, int64_t total, int64_t reused) override;
@@ -72,7 +78,7 @@ class Generation : public RequestSink, public std::enable_shared_from_this<Gener
   Generation(std::shared_ptr<const ModelService> model, ReplyAssembler assembler,
              const Options& options);
   TokenDetail::Choice MakeChoice(TokenId id, float logprob) const;
-  void Enqueue(std::vector<GenerationEvent> events);
+  bool Enqueue(std::vector<GenerationEvent> events);
 
   const std::shared_ptr<const ModelService> model_;
   const Options options_;
@@ -85,6 +91,7 @@ class Generation : public RequestSink, public std::enable_shared_from_this<Gener
   std::function<void()> wake_;
   RequestId request_id_ = 0;
   bool submitted_ = false, finished_ = false;
+  std::chrono::steady_clock::time_point last_event_ = std::chrono::steady_clock::now();
   Status cancelled_;  // why, once it is
 };
 

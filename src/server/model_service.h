@@ -14,14 +14,17 @@
 
 namespace holdfast {
 
+class RunningGenerations;
+
 // A loaded model as the APIs use it. The pointers outlive the service.
 struct ModelService {
   Generator* generator = nullptr;
   const Tokenizer* tokenizer = nullptr;
   const ChatTemplate* chat_template = nullptr;
-  std::string model_id;             // what /v1/models and every response call it
-  SamplingParams default_sampling;  // of the model file and the flags; a request overrides it
-  int64_t created_s = 0;            // UNIX time of loading
+  std::string model_id;                   // what /v1/models and every response call it
+  SamplingParams default_sampling;        // of the model file and the flags; a request overrides it
+  int64_t created_s = 0;                  // UNIX time of loading
+  RunningGenerations* running = nullptr;  // told of every request; may be null
 };
 
 // Whether there is a model yet, and how far loading is. Thread-safe.

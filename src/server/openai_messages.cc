@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <optional>
 #include <string>
 #include <utility>
+
+#include "server/reasoning_effort.h"
 
 namespace holdfast {
 namespace {
@@ -134,32 +135,9 @@ Json Message(FieldReader& in, const Json& message, const std::string& where) {
   return out;
 }
 
-// The template's word for an effort, "" for thinking off; nothing for words nobody knows.
-std::optional<std::string> TemplateEffort(const std::string& effort) {
-  static constexpr std::array<std::pair<const char*, const char*>, 8> kWords = {{
-      {"none", ""},
-      {"off", ""},
-      {"minimal", "low"},
-      {"low", "low"},
-      {"medium", "medium"},
-      {"high", "xhigh"},
-      {"xhigh", "xhigh"},
-      {"max", "xhigh"},
-  }};
-  for (const auto& [word, meaning] : kWords) {
-    if (effort == word) return meaning;
-  }
-  return std::nullopt;
-}
-
 void ApplyEffort(FieldReader& in, std::string_view key, const std::string& effort,
                  ChatTemplate::Input* input) {
-  const std::optional<std::string> word = TemplateEffort(effort);
-  if (!word) {
-    return in.Refuse(key, Json(effort), "none, off, minimal, low, medium, high, xhigh or max");
-  }
-  input->enable_thinking = !word->empty();
-  if (!word->empty()) input->reasoning_effort = *word;
+  if (!ApplyReasoningEffort(effort, input)) in.Refuse(key, Json(effort), kReasoningEfforts);
 }
 
 }  // namespace

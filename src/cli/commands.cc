@@ -1,0 +1,203 @@
+#include "cli/commands.h"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "cli/chat.h"
+#include "cli/find_model.h"
+#include "cli/inspect.h"
+#include "cli/logits.h"
+#include "cli/perplexity.h"
+#include "cli/run.h"
+#include "cli/serve.h"
+#include "cli/synth.h"
+#include "cli/tokenize.h"
+#include "state/layout.h"
+
+namespace holdfast::cli {
+namespace {
+
+// A flag whose absence means something of its own.
+template <typename T>
+CLI::Option* AddOptional(CLI::App* app, const std::string& name, std::optional<T>* value,
+                         const std::string& help) {
+  return app->add_option_function<T>(
+      name, [value](const T& given) { *value = given; }, help);
+}
+
+void AddModelFlag(CLI::App* app, std::string* model) {
+  app->add_option("-m,--model", *model, "model file (GGUF); default: the shipped demo model");
+}
+
+void AddModelFlags(CLI::App* app, ModelOptions* options) {
+  AddModelFlag(app, &options->model);
+  app->add_option("--threads", options->threads, "threads; 0: all CPUs")
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--kv", options->kv, "format of K/V cells: int8, f16 or f32")
+      ->capture_default_str();
+  app->add_option("--activations", options->activations,
+                  "activations in products: auto (int8 where the weights allow) or f32")
+      ->capture_default_str();
+  app->add_option("--kernels", options->kernels,
+                  "auto, scalar, avx2, avx512, avx512vnni or neon (same bits, other speed)")
+      ->capture_default_str();
+}
+
+void AddEngineFlags(CLI::App* app, ModelOptions* options) {
+  AddModelFlags(app, options);
+  app->add_option("--mtp", options->mtp,
+                  "draft-head sidecar (GGUF), or off; default: one beside the model");
+  app->add_option("-c,--ctx", options->ctx,
+                  "context length in tokens; 0: as trained, or what memory allows")
+      ->check(CLI::NonNegativeNumber);
+}
+
+Command RunCommand(CLI::App* parent) {
+  const auto options = std::make_shared<RunOptions>();
+  CLI::App* app = parent->add_subcommand("run", "generate one reply and print it");
+  AddEngineFlags(app, &options->model);
+  app->add_option("-p,--prompt", options->prompt, "a user message (with --raw: the whole prompt)");
+  app->add_option("--tokens", options->tokens_path,
+                  "JSON file with the prompt's token ids instead");
+  app->add_option("--system", options->system, "system message");
+  app->add_flag("--raw", options->raw, "no chat template: the prompt is continued as it is");
+  app->add_option("--think", options->think, "thinking: on, off, low, medium or high");
+  app->add_option("-n,--predict", options->n, "tokens at most; -1: to the end of the turn")
+      ->check(CLI::Range(int64_t{-1}, int64_t{1} << 40));
+  AddOptional(app, "--temp", &options->temp, "temperature; 0 picks the best token");
+  AddOptional(app, "--top-k", &options->top_k, "keep the k best tokens; 0: all");
+  AddOptional(app, "--top-p", &options->top_p,
+              "keep the fewest tokens that reach this probability");
+  AddOptional(app, "--min-p", &options->min_p, "keep tokens of at least this share of the best");
+  AddOptional(app, "--seed", &options->seed, "random seed; default: a random one");
+  app->add_flag("--ignore-eos", options->ignore_eos, "go on after an end token");
+  app->add_flag("--json", options->json, "print one JSON object: tokens, text, timings, reuse");
+  return {app, false, [options] { return RunRun(*options, std::cout); }};
+}
+
+Command ChatCommand(CLI::App* parent) {
+  const auto options = std::make_shared<ChatOptions>();
+  CLI::App* app = parent->add_subcommand("chat", "talk to the model; also through a pipe");
+  AddEngineFlags(app, &options->model);
+  app->add_option("--system", options->system, "system message");
+  app->add_option("--think", options->think, "thinking: on, off, low, medium or high");
+  app->add_option("-n,--predict", options->n, "tokens of a reply at most; -1: no limit")
+      ->check(CLI::Range(int64_t{-1}, int64_t{1} << 40));
+  AddOptional(app, "--temp", &options->temp, "temperature; 0 picks the best token");
+  AddOptional(app, "--seed", &options->seed, "random seed; default: a random one for each reply");
+  return {app, false, [options] { return RunChat(*options, std::cout); }};
+}
+
+Command ServeCommand(CLI::App* parent) {
+  const auto options = std::make_shared<ServeOptions>();
+  CLI::App* app = parent->add_subcommand("serve", "answer HTTP requests (OpenAI's API)");
+  AddEngineFlags(app, &options->model);
+  app->add_option("--host", options->host, "address to bind")->capture_default_str();
+  app->add_option("--port", options->port, "port; 0: any free one, which is printed")
+      ->capture_default_str();
+  app->add_option("--api-key", options->api_keys,
+                  "key a client must send; may be given repeatedly");
+  app->add_flag("--insecure", options->insecure, "allow an address others can reach without a key");
+  app->add_option("--alias", options->alias, "the model's name in responses");
+  app->add_option("--store", options->store, "folder of kept conversations, or off")
+      ->capture_default_str();
+  app->add_option("--slots", options->slots, "requests that are computed together")
+      ->capture_default_str();
+  app->add_option("--step-target-ms", options->step_target_ms,
+                  "how long a step may take while others are answering")
+      ->capture_default_str();
+  app->add_option("--shutdown-timeout", options->shutdown_timeout_s,
+                  "seconds running replies get after SIGTERM")
+      ->capture_default_str();
+  app->add_option("--stall-timeout", options->stall_timeout_s,
+                  "seconds without progress after which a step is reported and its requests fail")
+      ->capture_default_str();
+  app->add_option("--max-body-mib", options->max_body_mib, "largest request body in MiB")
+      ->capture_default_str();
+  return {app, true, [options] { return RunServe(*options, std::cout); }};
+}
+
+Command LogitsCommand(CLI::App* parent) {
+  const auto options = std::make_shared<LogitsOptions>();
+  CLI::App* app = parent->add_subcommand("logits", "write the logits of every position to a file");
+  AddModelFlags(app, &options->model);
+  app->add_option("--tokens", options->tokens_path, "JSON file with token ids")->required();
+  app->add_option("--out", options->out_path, "file for raw little-endian f32 rows")->required();
+  app->add_option("--last", options->last, "only the last rows; 0: all");
+  app->add_option("--chunk", options->chunk, "rows of a step; 0: as many as fit (same bits)");
+  return {app, false, [options] { return RunLogits(*options, std::cout); }};
+}
+
+Command PerplexityCommand(CLI::App* parent) {
+  const auto options = std::make_shared<PerplexityOptions>();
+  CLI::App* app = parent->add_subcommand("perplexity", "measure a text as llama.cpp's tool does");
+  AddModelFlags(app, &options->model);
+  app->add_option("-c,--ctx", options->model.ctx, "tokens of a window; default 512");
+  app->add_option("file", options->text_path, "the text; - is standard input")->required();
+  app->add_flag("--json", options->json, "print one JSON object");
+  return {app, false, [options] { return RunPerplexity(*options, std::cout); }};
+}
+
+Command InspectCommand(CLI::App* parent) {
+  const auto options = std::make_shared<InspectOptions>();
+  CLI::App* app = parent->add_subcommand("inspect", "print what a model file holds");
+  app->add_option("file", options->model_path, "model file (GGUF)")->required();
+  app->add_option("--mtp", options->mtp_path, "draft-head sidecar (GGUF)");
+  app->add_flag("!--no-tensors", options->list_tensors, "leave out the line for each tensor");
+  const auto kv = std::make_shared<std::string>("int8");
+  app->add_option("--kv", *kv, "format of K/V cells for the sizes of the state")
+      ->capture_default_str();
+  return {app, false, [options, kv]() -> Status {
+            HF_ASSIGN_OR_RETURN(const KvFormat format, ParseKvFormat(*kv));
+            options->describe_state = [format](const ModelConfig& config) {
+              const Result<StateLayout> layout = StateLayout::Create(config, format);
+              return layout.ok() ? layout->Describe() : layout.status().message() + "\n";
+            };
+            return RunInspect(*options, std::cout);
+          }};
+}
+
+Command TokenizeCommand(CLI::App* parent) {
+  const auto options = std::make_shared<TokenizeOptions>();
+  CLI::App* app = parent->add_subcommand("tokenize", "print the token ids of a text");
+  AddModelFlag(app, &options->model);
+  app->add_option("-f,--file", options->file, "the text; - is standard input")->required();
+  app->add_flag("--special", options->special, "recognise control tokens");
+  app->add_flag("--json", options->json, "print {\"tokens\": [...]}");
+  return {app, false, [options]() -> Status {
+            HF_ASSIGN_OR_RETURN(options->model, FindModel(options->model));
+            return RunTokenize(*options, std::cout);
+          }};
+}
+
+Command SynthCommand(CLI::App* parent) {
+  const auto options = std::make_shared<SynthOptions>();
+  CLI::App* app =
+      parent->add_subcommand("synth", "make a model of real dimensions with random weights");
+  app->add_option("--preset", options->preset, "flash-next, flash-next-8x64 or tiny")
+      ->capture_default_str();
+  AddOptional(app, "--layers", &options->n_layers, "layers of the trunk");
+  AddOptional(app, "--experts", &options->n_experts, "routed experts of a layer");
+  AddOptional(app, "--experts-used", &options->n_experts_used, "experts used for a token");
+  AddOptional(app, "--vocab", &options->vocab_size, "tokens of the vocabulary");
+  AddOptional(app, "--ngram-rows", &options->ngram_rows, "rows of each n-gram head");
+  app->add_option("--types", options->types, "quantisation: Q4_K, or experts=Q4_K,down=Q5_1,...");
+  app->add_option("--tokenizer", options->tokenizer_path, "GGUF file whose tokenizer is copied");
+  app->add_flag("--with-mtp", options->mtp, "with a draft layer");
+  app->add_flag("--fused", options->fused_gate_up, "gate and up experts in one tensor");
+  app->add_option("--seed", options->seed, "of the weights")->capture_default_str();
+  app->add_option("--threads", options->n_threads, "threads")->capture_default_str();
+  app->add_option("out", options->out_path, "the file to write")->required();
+  return {app, false, [options] { return RunSynth(*options, std::cout); }};
+}
+
+}  // namespace
+
+std::vector<Command> MakeCommands(CLI::App* app) {
+  return {RunCommand(app),        ChatCommand(app),    ServeCommand(app),    LogitsCommand(app),
+          PerplexityCommand(app), InspectCommand(app), TokenizeCommand(app), SynthCommand(app)};
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,16 @@
+#include "cli/direct_model.h"
+
+namespace holdfast::cli {
+
+Result<DirectModel> LoadDirect(const ModelOptions& options) {
+  HF_ASSIGN_OR_RETURN(const EngineOptions engine, ToEngineOptions(options));
+  DirectModel direct;
+  HF_ASSIGN_OR_RETURN(direct.backend, CpuBackend::Create({.n_threads = engine.n_threads,
+                                                          .kernels = engine.kernels,
+                                                          .activations = engine.activations}));
+  HF_ASSIGN_OR_RETURN(direct.model, Model::Load(engine.model_path, {.kv_format = engine.kv_format},
+                                                direct.backend.get()));
+  return direct;
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,47 @@
+#include "cli/model_options.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <regex>
+
+#include "cli/find_model.h"
+
+namespace holdfast::cli {
+namespace {
+
+Status NameFlag(const char* flag, const Status& status) {
+  return Status(status.code(), fmt::format("{}: {}", flag, status.message()));
+}
+
+}  // namespace
+
+Result<EngineOptions> ToEngineOptions(const ModelOptions& options) {
+  EngineOptions engine;
+  HF_ASSIGN_OR_RETURN(engine.model_path, FindModel(options.model));
+  if (options.mtp.empty()) {
+    engine.mtp_path = FindSidecar(engine.model_path);
+  } else if (options.mtp != "off") {
+    engine.mtp_path = options.mtp;
+  }
+  engine.ctx = options.ctx;
+  engine.n_threads = options.threads;
+  engine.kernels = options.kernels;
+  const Result<KvFormat> kv = ParseKvFormat(options.kv);
+  if (!kv.ok()) return NameFlag("--kv", kv.status());
+  engine.kv_format = *kv;
+  const Result<ActivationFormat> activations = ParseActivationFormat(options.activations);
+  if (!activations.ok()) return NameFlag("--activations", activations.status());
+  engine.activations = *activations;
+  HF_RETURN_IF_ERROR(engine.Validate());
+  return engine;
+}
+
+std::string ModelId(const std::string& model_path) {
+  std::string name = std::filesystem::path(model_path).filename().string();
+  if (name.ends_with(".gguf")) name.resize(name.size() - 5);
+  static const std::regex kSplit("-[0-9]{5}-of-[0-9]{5}$");
+  return std::regex_replace(name, kSplit, "");
+}
+
+}  // namespace holdfast::cli

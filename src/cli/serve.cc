@@ -1,0 +1,206 @@
+#include "cli/serve.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "base/thread_activity.h"
+#include "base/watchdog.h"
+#include "cli/loaded_model.h"
+#include "cli/stop_signals.h"
+#include "server/access_policy.h"
+#include "server/api.h"
+#include "server/http_server.h"
+#include "server/running_generations.h"
+
+namespace holdfast::cli {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Longer than any queue should be; a request of which nothing is heard for so long is stuck.
+constexpr seconds kSilentRequest{1800};
+
+Status Validate(const ServeOptions& options) {
+  const auto check = [](const char* flag, int64_t value, int64_t low, int64_t high) {
+    if (value >= low && value <= high) return OkStatus();
+    return InvalidArgumentError(
+        fmt::format("{} is {}, must be from {} to {}", flag, value, low, high));
+  };
+  HF_RETURN_IF_ERROR(check("--port", options.port, 0, 65535));
+  HF_RETURN_IF_ERROR(check("--shutdown-timeout", options.shutdown_timeout_s, 0, 3600));
+  HF_RETURN_IF_ERROR(check("--stall-timeout", options.stall_timeout_s, 1, 86400));
+  HF_RETURN_IF_ERROR(check("--max-body-mib", options.max_body_mib, 1, 1024));
+  return AccessPolicy::Validate(
+      {.host = options.host, .api_keys = options.api_keys, .insecure = options.insecure});
+}
+
+std::string Url(const std::string& host, int port) {
+  const bool is_ipv6 = host.find(':') != std::string::npos;
+  return is_ipv6 ? fmt::format("http://[{}]:{}", host, port)
+                 : fmt::format("http://{}:{}", host, port);
+}
+
+// The start screen: what runs, on what, with how much memory.
+std::string Describe(const Engine& engine, const std::string& model_path) {
+  std::string text = fmt::format("model    {} ({} layers, {} tokens of vocabulary)\n", model_path,
+                                 engine.config().n_layers, engine.vocab_size());
+  text += fmt::format("kernels  {}, {} threads\n", engine.backend().kernels().name,
+                      engine.backend().n_threads());
+  text += fmt::format("context  {} tokens\n", engine.context_length());
+  text += engine.plan().table;
+  for (const std::string& note : engine.plan().notes) text += "note: " + note + "\n";
+  return text;
+}
+
+// Everything a running server consists of. Members are destroyed from the last to the first: the
+// HTTP server before the engine it asks.
+class Service {
+ public:
+  Service(const ServeOptions& options, std::ostream& out)
+      : options_(options),
+        out_(out),
+        watchdog_([this](const std::string& name, milliseconds silent, const std::string& threads) {
+          OnStall(name, silent, threads);
+        }) {}
+
+  Status Open(const EngineOptions& engine_options);
+  // Until a signal comes or loading fails.
+  Status Run(StopSignals& signals);
+
+ private:
+  void Load(const EngineOptions& engine_options);
+  void OnStall(const std::string& name, milliseconds silent, const std::string& threads);
+  void Close();
+
+  const ServeOptions& options_;
+  std::ostream& out_;
+  ModelState state_;
+  RunningGenerations running_;
+  Watchdog watchdog_;
+  LoadedModel loaded_;  // the loader's until loading_done_
+  Status load_status_;  // as above
+  std::atomic<bool> loading_done_ = false;
+  std::unique_ptr<HttpServer> server_;
+  std::thread loader_;
+};
+
+Status Service::Open(const EngineOptions& engine_options) {
+  const AccessPolicy policy(
+      {.host = options_.host, .api_keys = options_.api_keys, .insecure = options_.insecure});
+  HttpServerOptions http;
+  http.host = options_.host;
+  http.port = static_cast<uint16_t>(options_.port);
+  http.limits.max_body_bytes = options_.max_body_mib << 20;
+  http.check_head = [policy](const HttpRequest& head) { return policy.Check(head); };
+  HF_ASSIGN_OR_RETURN(server_, HttpServer::Start(http, MakeApi(&state_)));
+  out_ << "listening on " << Url(options_.host, server_->port()) << std::endl;
+  loader_ = std::thread([this, engine_options] { Load(engine_options); });
+  return OkStatus();
+}
+
+void Service::Load(const EngineOptions& engine_options) {
+  ThreadActivity activity("loader");
+  activity.Set("loading the model");
+  const auto watch = watchdog_.Start("loading the model", seconds(options_.stall_timeout_s));
+  const Engine::Progress show = TerminalProgress();
+  Result<LoadedModel> loaded =
+      LoadModel(engine_options, [&](std::string_view phase, double fraction) {
+        watch->Progress();
+        state_.SetProgress({std::string(phase), fraction});
+        show(phase, fraction);
+      });
+  if (loaded.ok()) {
+    loaded_ = std::move(*loaded);
+    auto service = std::make_shared<ModelService>(*loaded_.service);
+    if (!options_.alias.empty()) service->model_id = options_.alias;
+    service->running = &running_;
+    loaded_.service = service;
+    state_.Set(service);
+  } else {
+    load_status_ = loaded.status();
+    state_.SetFailure(load_status_);
+  }
+  loading_done_ = true;
+}
+
+void Service::OnStall(const std::string& name, milliseconds silent, const std::string& threads) {
+  const std::string message =
+      fmt::format("{} has made no progress for {:.0f} s", name, silent.count() / 1000.0);
+  spdlog::error("{}; the threads are:\n{}", message, threads);
+  const int n = running_.FailAll(DeadlineExceededError(message));
+  if (n > 0) spdlog::error("{} requests have been failed because of it", n);
+}
+
+Status Service::Run(StopSignals& signals) {
+  bool announced = false;
+  int signal_number = 0;
+  while (signal_number == 0) {
+    signal_number = signals.WaitFor(milliseconds(200));
+    running_.FailSilent(kSilentRequest,
+                        DeadlineExceededError(fmt::format("nothing happened with this request for "
+                                                          "{} s",
+                                                          kSilentRequest.count())));
+    if (announced || !loading_done_) continue;
+    if (!load_status_.ok()) break;
+    announced = true;
+    out_ << Describe(*loaded_.engine, loaded_.service->model_id) << "ready on "
+         << Url(options_.host, server_->port()) << std::endl;
+  }
+  if (signal_number != 0) spdlog::info("signal {}: ending", signal_number);
+
+  // Ending is bounded, whatever hangs: work still in the way is left to the system.
+  std::atomic<bool> closed = false;
+  std::thread closer([this, &closed] {
+    ThreadActivity activity("closer");
+    activity.Set("closing connections and the engine");
+    Close();
+    closed = true;
+  });
+  const auto end = std::chrono::steady_clock::now() + seconds(options_.shutdown_timeout_s + 20);
+  while (!closed) {
+    const bool again = signals.WaitFor(milliseconds(50)) != 0;
+    if (!again && std::chrono::steady_clock::now() < end) continue;
+    if (!again) {
+      spdlog::error("the server could not be ended in time; the threads are:\n{}",
+                    DescribeThreads());
+    }
+    spdlog::shutdown();
+    std::_Exit(again ? 130 : 1);
+  }
+  closer.join();
+  return load_status_;
+}
+
+void Service::Close() {
+  server_->Shutdown(seconds(options_.shutdown_timeout_s));
+  loader_.join();  // a load cannot be stopped
+  state_.Set(nullptr);
+  if (loaded_.engine != nullptr) loaded_.engine->Shutdown(seconds(1));
+}
+
+}  // namespace
+
+Status RunServe(const ServeOptions& options, std::ostream& out) {
+  HF_RETURN_IF_ERROR(Validate(options));
+  HF_ASSIGN_OR_RETURN(EngineOptions engine_options, ToEngineOptions(options.model));
+  engine_options.n_slots = options.slots;
+  engine_options.step_target_ms = options.step_target_ms;
+  HF_RETURN_IF_ERROR(engine_options.Validate());
+  if (options.store != "off") {
+    return UnimplementedError("--store takes only \"off\" in this version");
+  }
+  StopSignals signals;
+  Service service(options, out);
+  HF_RETURN_IF_ERROR(service.Open(engine_options));
+  return service.Run(signals);
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,36 @@
+#ifndef HOLDFAST_CLI_SERVE_H_
+#define HOLDFAST_CLI_SERVE_H_
+
+#include <cstdint>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "cli/model_options.h"
+
+namespace holdfast::cli {
+
+struct ServeOptions {
+  ModelOptions model;
+  std::string host = "127.0.0.1";
+  int port = 8080;  // 0: any free one
+  std::vector<std::string> api_keys;
+  bool insecure = false;
+  std::string alias;  // the model's name in responses; empty: its file's
+  std::string store = "off";
+  int slots = 4;
+  double step_target_ms = 100.0;
+  int shutdown_timeout_s = 10;  // for running replies after SIGTERM
+  int stall_timeout_s = 120;    // without progress of a step or of loading
+  int64_t max_body_mib = 32;
+};
+
+// Serves until SIGTERM or SIGINT, which end it cleanly; a second one ends it at once. The port is
+// open, and said on `out`, before the model is loaded. Must be called before other threads are
+// started (it blocks signals for them).
+Status RunServe(const ServeOptions& options, std::ostream& out);
+
+}  // namespace holdfast::cli
+
+#endif  // HOLDFAST_CLI_SERVE_H_
