@@ -200,12 +200,12 @@ Result<Value> ToJson(Interpreter& interpreter, const Value& value, const Argumen
   if (indent != nullptr && indent->is_int()) {
     if (indent->integer() > 64) return InvalidArgumentError("tojson with an indent above 64");
     style.indent = std::max<int64_t>(indent->integer(), 0);
-    style.item_separator.assign(1, ',');
+    style.item_separator = TaggedString(",", kTemplate);
   }
   if (separators != nullptr && separators->is_list() && separators->list().size() == 2 &&
       separators->list()[0].is_string() && separators->list()[1].is_string()) {
-    style.item_separator = separators->list()[0].text();
-    style.key_separator = separators->list()[1].text();
+    style.item_separator = separators->list()[0].string();
+    style.key_separator = separators->list()[1].string();
   }
   TaggedString out;
   HF_RETURN_IF_ERROR(WriteJson(interpreter, value, style, &out));

@@ -1,6 +1,7 @@
 // Functions that every template can call.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <ctime>
 
@@ -81,7 +82,13 @@ Result<Value> StrftimeNow(Interpreter& interpreter, const Arguments& arguments) 
   if (localtime_r(&now, &local) == nullptr) return InvalidArgumentError("strftime_now: no time");
   std::array<char, 256> buffer;
   const size_t n = std::strftime(buffer.data(), buffer.size(), format->text().c_str(), &local);
-  return interpreter.MakeString(TaggedString(std::string_view(buffer.data(), n), kTemplate));
+  // A format from the request gives request text.
+  const auto& runs = format->string().runs();
+  const auto foreign = std::find_if(runs.begin(), runs.end(), [](const TaggedString::Run& run) {
+    return run.source != kTemplate;
+  });
+  return interpreter.MakeString(TaggedString(std::string_view(buffer.data(), n),
+                                             foreign == runs.end() ? kTemplate : foreign->source));
 }
 
 }  // namespace

@@ -349,6 +349,8 @@ TEST(JinjaTest, RequestTextStaysRequestTextThroughEverything) {
       {"{% for k, v in d.items() %}<t>{{ k }}={{ v }}{% endfor %}", "<K><V>"},
       {"{{ d }}{{ l }}", "<K><V><A><B>"},
       {"{{ '%s<t>' % x }}{{ '<t>%s' | format(x) }}", " <T>  <T> "},
+      {"{{ strftime_now(x) }}{{ strftime_now('<t>') }}", " <T> "},
+      {"{{ ['a', 'b'] | tojson(separators=(x, x)) }}", " <T> "},
       {"{{ m | indent(2) }}", "a\n<M>\nb"},
       {"{% set y %}<t>{{ x }}{% endset %}{{ y }}", " <T> "},
       {"{% macro f(a) %}<t>{{ a }}{% endmacro %}{{ f(x) }}", " <T> "},

@@ -125,7 +125,7 @@ class JsonWriter {
   Status WriteList(const List& list, int level) {
     Put("[");
     for (size_t i = 0; i < list.size(); ++i) {
-      if (i > 0) Put(style_.item_separator);
+      if (i > 0) out_->Append(style_.item_separator);
       HF_RETURN_IF_ERROR(NewLine(level + 1));
       HF_RETURN_IF_ERROR(Write(list[i], level + 1));
     }
@@ -144,10 +144,10 @@ class JsonWriter {
     }
     Put("{");
     for (size_t i = 0; i < entries.size(); ++i) {
-      if (i > 0) Put(style_.item_separator);
+      if (i > 0) out_->Append(style_.item_separator);
       HF_RETURN_IF_ERROR(NewLine(level + 1));
       HF_RETURN_IF_ERROR(WriteString(entries[i]->key));
-      Put(style_.key_separator);
+      out_->Append(style_.key_separator);
       HF_RETURN_IF_ERROR(Write(entries[i]->value, level + 1));
     }
     if (!entries.empty()) HF_RETURN_IF_ERROR(NewLine(level));

@@ -2,7 +2,6 @@
 #define HOLDFAST_TOKEN_JINJA_OUTPUT_H_
 
 #include <optional>
-#include <string>
 
 #include "base/status.h"
 #include "token/jinja/interpreter.h"
@@ -16,8 +15,8 @@ Status WriteRepr(Interpreter& interpreter, const Value& value, TaggedString* out
 // json.dumps as transformers' tojson calls it.
 struct JsonStyle {
   std::optional<int64_t> indent;  // spaces per level, one line per element; not set: one line
-  std::string item_separator = ", ";
-  std::string key_separator = ": ";
+  TaggedString item_separator = TaggedString(", ", kTemplate);
+  TaggedString key_separator = TaggedString(": ", kTemplate);
   bool ensure_ascii = false;
   bool sort_keys = false;
 };
