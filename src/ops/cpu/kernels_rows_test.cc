@@ -98,7 +98,7 @@ TEST_P(RowsTest, NegativeZeroLanesSurviveTheTail) {
 TEST_P(RowsTest, Quantize) {
   Random random(23);
   const KernelTable &k = *GetParam(), &ref = ScalarKernels();
-  for (const int group : {32, 64, 256, 16}) {
+  for (const int group : {32, 64, 256, 16, 8, 20}) {
     for (const int64_t n_groups : {0, 1, 2, 5}) {
       for (int kind = 0; kind < 5; ++kind) {
         const int64_t n = n_groups * group;

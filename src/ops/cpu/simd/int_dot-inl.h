@@ -132,14 +132,16 @@ HF_INLINE __m256i MaddPairs(__m256i acc, __m256i a, __m256i b) {
 
 // Vectors over 256 columns of a row: partial sums of the integer dot.
 using PairSums = __m256i;
+HF_INLINE PairSums ZeroPairSums() { return _mm256_setzero_si256(); }
 HF_INLINE PairSums DotS16(const S16& a, const int16_t* b) {
   return _mm256_madd_epi16(a.v, LoadS16(b).v);
 }
 
 // by * (s[2 i] + s[2 i + 1]) for the eight pairs.
-HF_INLINE void StorePairSums(const S16& s, int by, int32_t* out) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out),
-                      _mm256_madd_epi16(s.v, _mm256_set1_epi16(static_cast<int16_t>(by))));
+HF_INLINE void SumPairs(const S16& s, int by, I32x4* low, I32x4* high) {
+  const __m256i sums = _mm256_madd_epi16(s.v, _mm256_set1_epi16(static_cast<int16_t>(by)));
+  low->raw = _mm256_castsi256_si128(sums);
+  high->raw = _mm256_extracti128_si256(sums, 1);
 }
 
 #if HWY_MAX_BYTES == 64
@@ -198,6 +200,7 @@ HF_INLINE VI32 FromPairSums(PairSums a) { return VI32{_mm512_zextsi256_si512(a)}
 struct HalfDots {
   __m512i v;
 };
+HF_INLINE HalfDots ZeroHalfDots() { return {_mm512_setzero_si512()}; }
 template <bool kWide>
 HF_INLINE HalfDots DotHalves(const Codes64& w, const Codes64& a) {
   const __m512i zero = _mm512_setzero_si512();
@@ -293,6 +296,7 @@ HF_INLINE VI32 FromPairSums(PairSums a) { return VI32{a}; }
 struct HalfDots {
   __m256i v[2];
 };
+HF_INLINE HalfDots ZeroHalfDots() { return {{_mm256_setzero_si256(), _mm256_setzero_si256()}}; }
 template <bool kWide>
 HF_INLINE HalfDots DotHalves(const Codes64& w, const Codes64& a) {
   HalfDots r;
@@ -392,6 +396,7 @@ HF_INLINE S16 S16FromBytesTwice(uint64_t bytes) {
 }
 
 using PairSums = int32x4_t;
+HF_INLINE PairSums ZeroPairSums() { return vdupq_n_s32(0); }
 HF_INLINE PairSums DotS16(const S16& a, const int16_t* b) {
   const S16 other = LoadS16(b);
   int32x4_t sum = vmull_s16(vget_low_s16(a.v[0]), vget_low_s16(other.v[0]));
@@ -400,9 +405,9 @@ HF_INLINE PairSums DotS16(const S16& a, const int16_t* b) {
   return vmlal_high_s16(sum, a.v[1], other.v[1]);
 }
 
-HF_INLINE void StorePairSums(const S16& s, int by, int32_t* out) {
-  vst1q_s32(out, vmulq_n_s32(vpaddlq_s16(s.v[0]), by));
-  vst1q_s32(out + 4, vmulq_n_s32(vpaddlq_s16(s.v[1]), by));
+HF_INLINE void SumPairs(const S16& s, int by, I32x4* low, I32x4* high) {
+  low->raw = vmulq_n_s32(vpaddlq_s16(s.v[0]), by);
+  high->raw = vmulq_n_s32(vpaddlq_s16(s.v[1]), by);
 }
 
 struct ScaleVec {
@@ -433,6 +438,7 @@ HF_INLINE VI32 FromPairSums(PairSums a) { return VI32{a}; }
 struct HalfDots {
   int32x4_t v[2];
 };
+HF_INLINE HalfDots ZeroHalfDots() { return {{vdupq_n_s32(0), vdupq_n_s32(0)}}; }
 template <bool kWide>
 HF_INLINE HalfDots DotHalves(const Codes64& w, const Codes64& a) {
   const int32x4_t zero = vdupq_n_s32(0);

@@ -1,5 +1,6 @@
-// Integer form for few activation rows (decode): four weight rows at a time, each streamed once and
-// unpacked in registers. The float lanes hold the four rows side by side: lanes[b % 16][x][row].
+// Integer form for few activation rows (decode): weight rows are streamed one after the other, as
+// they lie in memory, and unpacked in registers. Four blocks at a time are reduced to four
+// integers, which are neighbours among the 16 lanes.
 #ifndef HOLDFAST_OPS_CPU_SIMD_MATMUL_ROWS_INL_H_
 #define HOLDFAST_OPS_CPU_SIMD_MATMUL_ROWS_INL_H_
 
@@ -8,18 +9,9 @@
 namespace holdfast::HF_KERNEL_SET {
 namespace {
 
-constexpr int kRows = 4;
-// Activation rows that the row kernels take at once; more go to the tile kernel.
-constexpr int kMaxRowsX = 3;
-
-// Asks for the block of the next four rows at the same column: rows are too short for the
-// hardware's stream prefetchers to help much.
-template <int kBlockBytes>
-HF_INLINE void PrefetchNextRows(const MatMulSlice& s, const uint8_t* block) {
-  HF_UNROLL for (int i = 0; i < kBlockBytes; i += 64) {
-    __builtin_prefetch(block + kRows * s.row_bytes + i);
-  }
-}
+// How far ahead of the block in work memory is asked for, over the ends of rows: rows are short for
+// the hardware's stream prefetchers.
+constexpr int kPrefetchBytes = 4096;
 
 HF_INLINE const uint8_t* WeightRow(const MatMulSlice& s, int64_t r) {
   return reinterpret_cast<const uint8_t*>(s.weights) + r * s.row_bytes;
@@ -46,167 +38,205 @@ struct Activations {
   }
 };
 
+template <int kN>
+HF_INLINE void Prefetch(const uint8_t* p) {
+  HF_UNROLL for (int i = 0; i < kN; i += 64) __builtin_prefetch(p + kPrefetchBytes + i);
+}
+
 // Four halves from four places, put together in scalar registers, which have time.
 HF_INLINE F32x4 Halves4(const uint8_t* a, const uint8_t* b, const uint8_t* c, const uint8_t* d) {
   return HalvesToF32x4(LoadU16(a) | LoadU16(b) << 16 | LoadU16(c) << 32 | LoadU16(d) << 48);
 }
 
-// lane = fma(float(sum), scale * da, lane) for four rows.
-HF_INLINE void AddToLane(I32x4 sum, F32x4 scale, float da, float* lane) {
+// The first n (1..3) of four floats, zeros behind them; memory behind them is not touched.
+HF_INLINE F32x4 LoadFirst(const float* p, int64_t n) {
   const TagF32x4 d;
-  const F32x4 factor = hn::Mul(scale, hn::Set(d, da));
-  hn::Store(hn::MulAdd(hn::ConvertTo(d, sum), factor, hn::Load(d, lane)), d, lane);
+#if HWY_ARCH_X86
+  return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(n)), d, p);
+#else
+  float first[4] = {};
+  for (int64_t i = 0; i < n; ++i) first[i] = p[i];
+  return hn::LoadU(d, first);
+#endif
 }
 
-// y of kX activation rows from their lanes.
-template <int kX>
-HF_INLINE void StoreRows(const MatMulSlice& s, int64_t r0, int n_rows, int64_t j0,
-                         float (*lanes)[kX][kRows]) {
+// lane = fma(float(sum), scale * da, lane) for n of four neighbours; lanes is aligned.
+HF_INLINE void AddToLanes4(I32x4 sum, F32x4 scale, const float* da, int64_t n, float* lanes) {
   const TagF32x4 d;
-  for (int stride = 8; stride > 0; stride /= 2) {
-    for (int i = 0; i < stride; ++i) {
-      HF_UNROLL for (int x = 0; x < kX; ++x) {
-        hn::Store(hn::Add(hn::Load(d, lanes[i][x]), hn::Load(d, lanes[i + stride][x])), d,
-                  lanes[i][x]);
-      }
-    }
-  }
-  for (int x = 0; x < kX; ++x) {
-    for (int i = 0; i < n_rows; ++i) s.y[(j0 + x) * s.y_stride + r0 + i] = lanes[0][x][i];
+  const F32x4 old = hn::Load(d, lanes);
+  if (n >= 4) {
+    const F32x4 factor = hn::Mul(scale, hn::LoadU(d, da));
+    hn::Store(hn::MulAdd(hn::ConvertTo(d, sum), factor, old), d, lanes);
+  } else if (n > 0) {
+    const F32x4 factor = hn::Mul(scale, LoadFirst(da, n));
+    const F32x4 added = hn::MulAdd(hn::ConvertTo(d, sum), factor, old);
+    // A lane of -0 must not meet +0, nor any lane the scale of another block.
+    hn::Store(hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(n)), added, old), d, lanes);
   }
 }
 
 template <class T, int c, int kX>
 HF_INLINE void AddChunk(const uint8_t* block, const S16& scales, const Activations<kX>& a,
-                        int64_t column, VI32 (*acc)[kRows], int row) {
+                        int64_t column, VI32* acc) {
   const Codes64 codes = T::template Codes<c>(block);
   const ScaleVec scale = ScalesOf<c>(scales);
   HF_UNROLL for (int x = 0; x < kX; ++x) {
-    acc[x][row] =
-        DotScaled<T::kWide>(acc[x][row], codes, Load64(a.codes[x] + column + 64 * c), scale);
+    acc[x] = DotScaled<T::kWide>(acc[x], codes, Load64(a.codes[x] + column + 64 * c), scale);
   }
 }
 
-// Types of group 256.
+// Integer sums of superblock b, still spread over a vector.
 template <class T, int kX>
-HF_INLINE void SuperBlockRows(const MatMulSlice& s, int64_t r0, int n_rows, int64_t j0) {
-  const Activations<kX> a(s, j0);
-  const uint8_t* w[kRows];
-  for (int i = 0; i < kRows; ++i) w[i] = WeightRow(s, r0 + Min(i, n_rows - 1));
-  alignas(16) float lanes[16][kX][kRows] = {};
-  const int64_t n_blocks = s.n_cols / 256;
-  for (int64_t b = 0; b < n_blocks; ++b) {
-    VI32 acc[kX][kRows];
-    PairSums mins[kX][kRows];
-    HF_UNROLL for (int i = 0; i < kRows; ++i) {
-      const uint8_t* block = w[i] + b * T::kBlockBytes;
-      PrefetchNextRows<T::kBlockBytes>(s, block);
-      S16 scales, min_scales;
-      T::Scales(block, &scales, &min_scales);
-      S16 offsets;
-      if (T::kZ != 0) offsets = MulS16(scales, -T::kZ);
+HF_INLINE void SuperBlockSums(const uint8_t* block, int64_t b, const Activations<kX>& a, VI32* sums,
+                              PairSums* mins) {
+  Prefetch<T::kBlockBytes>(block);
+  S16 scales, min_scales;
+  T::Scales(block, &scales, &min_scales);
+  S16 offsets;
+  if (T::kZ != 0) offsets = MulS16(scales, -T::kZ);
+  HF_UNROLL for (int x = 0; x < kX; ++x) {
+    const int16_t* sums16 = a.sums16[x] + b * 16;
+    sums[x] = T::kZ != 0 ? FromPairSums(DotS16(offsets, sums16)) : hn::Zero(kI32);
+    if (T::kMin) mins[x] = DotS16(min_scales, sums16);
+  }
+  AddChunk<T, 0, kX>(block, scales, a, b * 256, sums);
+  AddChunk<T, 1, kX>(block, scales, a, b * 256, sums);
+  AddChunk<T, 2, kX>(block, scales, a, b * 256, sums);
+  AddChunk<T, 3, kX>(block, scales, a, b * 256, sums);
+}
+
+// Superblocks b .. b + n (n <= 4) of a row.
+template <class T, int kX>
+HF_INLINE void AddSuperBlocks(const uint8_t* row, int64_t b, int64_t n, const Activations<kX>& a,
+                              float (*lanes)[16]) {
+  VI32 sums[4][kX];
+  PairSums mins[4][kX];
+  const uint8_t* block[4];
+  HF_UNROLL for (int i = 0; i < 4; ++i) {
+    block[i] = row + (b + Min(i, n - 1)) * T::kBlockBytes;
+    VI32 sum[kX];
+    PairSums min[kX];
+    if (i < n) {
+      SuperBlockSums<T, kX>(block[i], b + i, a, sum, min);
+    } else {
       HF_UNROLL for (int x = 0; x < kX; ++x) {
-        const int16_t* sums16 = a.sums16[x] + b * 16;
-        acc[x][i] = T::kZ != 0 ? FromPairSums(DotS16(offsets, sums16)) : hn::Zero(kI32);
-        if (T::kMin) mins[x][i] = DotS16(min_scales, sums16);
+        sum[x] = hn::Zero(kI32);
+        min[x] = ZeroPairSums();
       }
-      AddChunk<T, 0, kX>(block, scales, a, b * 256, acc, i);
-      AddChunk<T, 1, kX>(block, scales, a, b * 256, acc, i);
-      AddChunk<T, 2, kX>(block, scales, a, b * 256, acc, i);
-      AddChunk<T, 3, kX>(block, scales, a, b * 256, acc, i);
-    }
-    const int64_t at = b * T::kBlockBytes;
-    const F32x4 halves =
-        Halves4(w[0] + at + T::kD, w[1] + at + T::kD, w[2] + at + T::kD, w[3] + at + T::kD);
-    const F32x4 d = hn::Mul(halves, hn::Set(TagF32x4(), T::kDFactor));
-    F32x4 m = d;
-    if (T::kMin) {
-      m = hn::Neg(
-          Halves4(w[0] + at + T::kM, w[1] + at + T::kM, w[2] + at + T::kM, w[3] + at + T::kM));
     }
     HF_UNROLL for (int x = 0; x < kX; ++x) {
-      const float da = a.scales[x][b];
-      float* lane = lanes[b % 16][x];
-      AddToLane(Reduce4(acc[x][0], acc[x][1], acc[x][2], acc[x][3]), d, da, lane);
-      if (T::kMin) {
-        AddToLane(ReducePairSums4(mins[x][0], mins[x][1], mins[x][2], mins[x][3]), m, da, lane);
-      }
+      sums[i][x] = sum[x];
+      if (T::kMin) mins[i][x] = min[x];
     }
   }
-  StoreRows<kX>(s, r0, n_rows, j0, lanes);
-}
-
-// Sums of the activation codes of eight groups from g on (fewer at the end of a row), times by.
-HF_INLINE void GroupSums(const int16_t* sums16, int64_t g, int64_t n_groups, int by, int32_t* out) {
-  if (g + 8 <= n_groups) {
-    StorePairSums(LoadS16(sums16 + 2 * g), by, out);
-    return;
+  const F32x4 d =
+      hn::Mul(Halves4(block[0] + T::kD, block[1] + T::kD, block[2] + T::kD, block[3] + T::kD),
+              hn::Set(TagF32x4(), T::kDFactor));
+  HF_UNROLL for (int x = 0; x < kX; ++x) {
+    AddToLanes4(Reduce4(sums[0][x], sums[1][x], sums[2][x], sums[3][x]), d, a.scales[x] + b, n,
+                lanes[x] + b % 16);
   }
-  for (int64_t i = g; i < n_groups; ++i) out[i - g] = by * (sums16[2 * i] + sums16[2 * i + 1]);
-}
-
-template <class T>
-HF_INLINE void AddGroup(const uint8_t* const* w, int64_t g, I32x4 sum, int32_t code_sum, float da,
-                        float* lane) {
-  constexpr bool kOffset = (T::kWide ? kWideOffset : T::kZ) != 0;
-  const F32x4 d = Halves4(T::D(w[0], g), T::D(w[1], g), T::D(w[2], g), T::D(w[3], g));
-  if (kOffset) sum = hn::Add(sum, hn::Set(TagI32x4(), code_sum));
-  AddToLane(sum, d, da, lane);
-  if constexpr (T::kMin) {
-    const F32x4 m = Halves4(T::M(w[0], g), T::M(w[1], g), T::M(w[2], g), T::M(w[3], g));
-    AddToLane(hn::Set(TagI32x4(), code_sum), m, da, lane);
+  if (!T::kMin) return;
+  const F32x4 m =
+      hn::Neg(Halves4(block[0] + T::kM, block[1] + T::kM, block[2] + T::kM, block[3] + T::kM));
+  HF_UNROLL for (int x = 0; x < kX; ++x) {
+    AddToLanes4(ReducePairSums4(mins[0][x], mins[1][x], mins[2][x], mins[3][x]), m, a.scales[x] + b,
+                n, lanes[x] + b % 16);
   }
 }
 
-// Types of group 32: two groups at a time.
-template <class T, int kX>
-HF_INLINE void GroupRows(const MatMulSlice& s, int64_t r0, int n_rows, int64_t j0) {
-  const Activations<kX> a(s, j0);
-  const uint8_t* w[kRows];
-  for (int i = 0; i < kRows; ++i) w[i] = WeightRow(s, r0 + Min(i, n_rows - 1));
-  alignas(16) float lanes[16][kX][kRows] = {};
-  // What corrects the codes' offset, or the sums that a minimum is multiplied by.
+// by * the sums of the activation codes of groups g .. g + n (n <= 8).
+HF_INLINE void GroupSums(const int16_t* sums16, int64_t g, int64_t n, int by, I32x4* low,
+                         I32x4* high) {
+  if (n == 8) return SumPairs(LoadS16(sums16 + 2 * g), by, low, high);
+  int32_t sums[8] = {};
+  for (int64_t i = 0; i < n; ++i) sums[i] = by * (sums16[2 * (g + i)] + sums16[2 * (g + i) + 1]);
+  *low = hn::LoadU(TagI32x4(), sums);
+  *high = hn::LoadU(TagI32x4(), sums + 4);
+}
+
+// Activation codes of groups g0 and g1.
+HF_INLINE Codes64 LoadGroups(const int8_t* codes, int64_t g0, int64_t g1) {
+  return g1 > g0 ? Load64(codes + 32 * g0) : Load32x2(codes + 32 * g0, codes + 32 * g0);
+}
+
+// Groups g .. g + n of a row of a type of group 32; n is 8, or fewer when not kFull.
+template <class T, int kX, bool kFull>
+HF_INLINE void AddGroups(const uint8_t* row, int64_t g, int64_t n_left, const Activations<kX>& a,
+                         float (*lanes)[16]) {
   constexpr int kZ = T::kWide ? kWideOffset : T::kZ;
-  int32_t code_sums[kX][8];
-  const int64_t n_groups = s.n_cols / 32;
-  for (int64_t g = 0; g < n_groups; g += 2) {
-    const int64_t g1 = Min(g + 1, n_groups - 1);
-    if ((T::kMin || kZ != 0) && g % 8 == 0) {
-      for (int x = 0; x < kX; ++x) {
-        GroupSums(a.sums16[x], g, n_groups, T::kMin ? 1 : -kZ, code_sums[x]);
-      }
-    }
-    HalfDots dots[kX][kRows];
-    HF_UNROLL for (int i = 0; i < kRows; ++i) {
-      PrefetchNextRows<2 * T::kBlockBytes>(s, T::D(w[i], g));
-      const Codes64 codes = T::Codes(w[i], g, g1);
-      HF_UNROLL for (int x = 0; x < kX; ++x) {
-        dots[x][i] =
-            DotHalves<T::kWide>(codes, Load32x2(a.codes[x] + 32 * g, a.codes[x] + 32 * g1));
-      }
-    }
+  const int64_t n = kFull ? 8 : n_left;
+  const TagI32x4 d4;
+  HalfDots dots[kX][4];
+  const uint8_t *d[8], *m[8];
+  HF_UNROLL for (int i = 0; i < 8; ++i) {
+    d[i] = T::D(row, g + Min(i, n - 1));
+    if constexpr (T::kMin) m[i] = T::M(row, g + Min(i, n - 1));
+  }
+  HF_UNROLL for (int i = 0; i < 4; ++i) {
+    HF_UNROLL for (int x = 0; x < kX; ++x) dots[x][i] = ZeroHalfDots();
+    if (2 * i >= n) continue;
+    const int64_t g0 = g + 2 * i, g1 = g + Min(2 * i + 1, n - 1);
+    Prefetch<2 * T::kBlockBytes>(d[2 * i]);
+    const Codes64 codes = T::Codes(row, g0, g1);
     HF_UNROLL for (int x = 0; x < kX; ++x) {
-      I32x4 first, second;
-      ReduceHalves4(dots[x], &first, &second);
-      const int32_t* sums = code_sums[x];
-      AddGroup<T>(w, g, first, sums[g % 8], a.scales[x][g], lanes[g % 16][x]);
-      if (g1 == g) continue;
-      AddGroup<T>(w, g1, second, sums[g1 % 8], a.scales[x][g1], lanes[g1 % 16][x]);
+      dots[x][i] = DotHalves<T::kWide>(codes, LoadGroups(a.codes[x], g0, g1));
     }
   }
-  StoreRows<kX>(s, r0, n_rows, j0, lanes);
+  const F32x4 d_low = Halves4(d[0], d[1], d[2], d[3]), d_high = Halves4(d[4], d[5], d[6], d[7]);
+  HF_UNROLL for (int x = 0; x < kX; ++x) {
+    I32x4 even, odd;
+    ReduceHalves4(dots[x], &even, &odd);
+    I32x4 low = hn::InterleaveLower(d4, even, odd), high = hn::InterleaveUpper(d4, even, odd);
+    I32x4 sums_low, sums_high;
+    if (kZ != 0 || T::kMin) {
+      GroupSums(a.sums16[x], g, n, T::kMin ? 1 : -kZ, &sums_low, &sums_high);
+    }
+    if (kZ != 0) {
+      low = hn::Add(low, sums_low);
+      high = hn::Add(high, sums_high);
+    }
+    const float* da = a.scales[x] + g;
+    float* lane = lanes[x] + g % 16;
+    AddToLanes4(low, d_low, da, n, lane);
+    AddToLanes4(high, d_high, da + 4, n - 4, lane + 4);
+    if constexpr (T::kMin) {
+      AddToLanes4(sums_low, Halves4(m[0], m[1], m[2], m[3]), da, n, lane);
+      AddToLanes4(sums_high, Halves4(m[4], m[5], m[6], m[7]), da + 4, n - 4, lane + 4);
+    }
+  }
+}
+
+// TreeSum in the pieces that the lanes were written in, so that no load waits for several stores.
+HF_INLINE float TreeSumOf(const float* lanes) {
+  const TagF32x4 d;
+  return TreeSum4(hn::Add(hn::Add(hn::Load(d, lanes), hn::Load(d, lanes + 8)),
+                          hn::Add(hn::Load(d, lanes + 4), hn::Load(d, lanes + 12))));
 }
 
 // y of activation rows j0 .. j0 + kX for all weight rows of the slice.
 template <class T, int kX>
 void MatMulRows(const MatMulSlice& s, int64_t j0) {
-  for (int64_t r = s.row_begin; r < s.row_end; r += kRows) {
-    const int n_rows = static_cast<int>(Min(kRows, s.row_end - r));
-    if constexpr (T::kGroup == 256) {
-      SuperBlockRows<T, kX>(s, r, n_rows, j0);
-    } else {
-      GroupRows<T, kX>(s, r, n_rows, j0);
+  const Activations<kX> a(s, j0);
+  const int64_t n_groups = s.n_cols / T::kGroup;
+  for (int64_t r = s.row_begin; r < s.row_end; ++r) {
+    const uint8_t* row = WeightRow(s, r);
+    alignas(16) float lanes[kX][16];
+    HF_UNROLL for (int x = 0; x < kX; ++x) {
+      HF_UNROLL for (int i = 0; i < 16; i += 4) {
+        hn::Store(hn::Zero(TagF32x4()), TagF32x4(), lanes[x] + i);
+      }
     }
+    if constexpr (T::kGroup == 256) {
+      for (int64_t b = 0; b < n_groups; b += 4) {
+        AddSuperBlocks<T, kX>(row, b, Min(4, n_groups - b), a, lanes);
+      }
+    } else {
+      int64_t g = 0;
+      for (; g + 8 <= n_groups; g += 8) AddGroups<T, kX, true>(row, g, 8, a, lanes);
+      if (g < n_groups) AddGroups<T, kX, false>(row, g, n_groups - g, a, lanes);
+    }
+    for (int x = 0; x < kX; ++x) s.y[(j0 + x) * s.y_stride + r] = TreeSumOf(lanes[x]);
   }
 }
 

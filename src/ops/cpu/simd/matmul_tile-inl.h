@@ -167,7 +167,7 @@ HF_INLINE void SuperBlockStep(const Tile& tile, int i, int64_t b, const Activati
     I32x16 dot[kX];
     HF_UNROLL for (int x = 0; x < kX; ++x) dot[x] = ZeroI16();
     const int column = 256 * i + T::kSub * sub;
-    HF_UNROLL for (int k = 0; k < T::kSub / 4; ++k) {
+    for (int k = 0; k < T::kSub / 4; ++k) {
       TileStep<T::kWide, kX>(dot, tile.codes[column / 4 + k][0], a.codes,
                              256 * b + T::kSub * sub + 4 * k);
     }
@@ -196,7 +196,7 @@ HF_INLINE void GroupStep(const Tile& tile, int i, int64_t b, const Activations<k
     code_sum[x] = a.sums16[x][2 * b] + a.sums16[x][2 * b + 1];
     sum[x] = SetI16(-kZ * code_sum[x]);
   }
-  HF_UNROLL for (int k = 0; k < 8; ++k) {
+  for (int k = 0; k < 8; ++k) {
     TileStep<T::kWide, kX>(sum, tile.codes[8 * i + k][0], a.codes, 32 * b + 4 * k);
   }
   HF_UNROLL for (int x = 0; x < kX; ++x) {

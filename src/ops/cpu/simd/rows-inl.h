@@ -2,6 +2,7 @@
 #ifndef HOLDFAST_OPS_CPU_SIMD_ROWS_INL_H_
 #define HOLDFAST_OPS_CPU_SIMD_ROWS_INL_H_
 
+#include "ops/cpu/scalar_kernels.h"
 #include "ops/cpu/simd/math-inl.h"
 
 namespace holdfast::HF_KERNEL_SET {
@@ -50,6 +51,7 @@ HF_INLINE uint32_t MaxMagnitudeBits(const float* x, int n) {
 }
 
 void Quantize(const float* x, int64_t n, int group, int8_t* codes, float* scales, int16_t* sums16) {
+  if (group % 16 != 0) return scalar::Quantize(x, n, group, codes, scales, sums16);
   for (int64_t g = 0; g < n / group; ++g) {
     const float* row = x + g * group;
     int8_t* row_codes = codes + g * group;
