@@ -133,8 +133,9 @@ Result<BlockPtr> BlockPool::Allocate(bool with_draft) {
   if (with_draft && draft_bytes_ != 0) {
     auto draft = ZeroBuffer(&free_draft_, draft_bytes_);
     if (!draft.ok()) {
-      std::lock_guard lock(mutex_);
-      free_trunk_.push_back({std::move(block->trunk), false});
+      // Not into the free list: the caller would take it for memory that can be given back.
+      block->trunk.reset();
+      budget_->Give(trunk_bytes_);
       return draft.status();
     }
     block->draft = *std::move(draft);
@@ -148,8 +149,9 @@ Result<BlockPtr> BlockPool::Clone(const StateBlock& source, bool with_draft) {
   if (with_draft && source.draft != nullptr) {
     auto draft = CopyBuffer(&free_draft_, source.draft.get());
     if (!draft.ok()) {
-      std::lock_guard lock(mutex_);
-      free_trunk_.push_back({std::move(block->trunk), false});
+      // Not into the free list: the caller would take it for memory that can be given back.
+      block->trunk.reset();
+      budget_->Give(trunk_bytes_);
       return draft.status();
     }
     block->draft = *std::move(draft);

@@ -23,8 +23,9 @@ struct CacheParams {
   // shorter matches are not used. At least 0.
   int64_t min_write_tokens = 0;
   int64_t min_read_tokens = 0;
-  // A one-shot request of at most this many tokens never evicts a longer conversation, not even to
-  // run. Longer ones evict conversations longer than themselves last.
+  // A one-shot request of at most this many tokens never evicts a longer conversation while others
+  // run (it waits for them; alone it has the work bytes). Longer ones evict conversations longer
+  // than themselves last.
   int64_t short_tokens = 4096;
 
   Status Validate() const;

@@ -102,7 +102,7 @@ struct RestoredConversation {
   TokenView tokens;  // of n_computed tokens
   std::optional<TokenKey> next_token;
   std::vector<BlockPtr> pages;  // PagesFor(tokens.size())
-  BlockPtr running;             // at tokens.size(); null: none, resumable at checkpoints only
+  BlockPtr running;             // at tokens.size()
   std::vector<Checkpoint> checkpoints;
   bool has_draft = false, pinned = false, named = false;
 };

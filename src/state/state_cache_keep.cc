@@ -86,7 +86,10 @@ EvictionNeed StateCache::NeedOf(const Conversation& c) const {
   EvictionNeed need;
   need.one_shot = c.n_returns_ == 0;
   need.n_tokens = c.n_tokens();
-  need.spare_longer = need.one_shot && need.n_tokens <= options_.params.short_tokens;
+  // While others run there is something to wait for. Alone it finds the work bytes free, unless the
+  // host has less than was planned: then serving comes before keeping.
+  need.spare_longer =
+      need.one_shot && need.n_tokens <= options_.params.short_tokens && bound_.size() > 1;
   return need;
 }
 
