@@ -117,9 +117,8 @@ TEST(ModelIdentityTest, ATokenCountsAndTheChatTemplateDoesNot) {
   const ModelIdentity a = Provisional(*file);
   const auto with_template =
       Rewrite(*file, nullptr, [](const GgufValue& value, GgufWriter* writer) {
-        if (value.key() != "general.name") return false;
-        writer->SetString("tokenizer.chat_template", "{{ messages }}");
-        writer->SetString("general.name", "renamed");
+        if (value.key() != "tokenizer.chat_template" && value.key() != "general.name") return false;
+        writer->SetString(value.key(), "another");
         return true;
       });
   EXPECT_EQ(a.provisional, Provisional(*with_template->file).provisional);
@@ -127,7 +126,8 @@ TEST(ModelIdentityTest, ATokenCountsAndTheChatTemplateDoesNot) {
   const auto other = Rewrite(*file, nullptr, [&](const GgufValue& value, GgufWriter* writer) {
     if (value.key() != "tokenizer.ggml.tokens") return false;
     std::vector<std::string> tokens;
-    for (const std::string_view token : *value.Strings()) tokens.emplace_back(token);
+    const auto stored = value.Strings();
+    for (const std::string_view token : *stored) tokens.emplace_back(token);
     tokens[7] += "x";
     writer->SetStrings(value.key(), tokens);
     changed = true;
