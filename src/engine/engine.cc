@@ -7,6 +7,7 @@
 #include <future>
 
 #include "engine/reuse.h"
+#include "model/numerics.h"
 #include "token/vocabulary.h"
 
 namespace holdfast {
@@ -15,6 +16,7 @@ namespace {
 constexpr int kMaxSlots = 256;
 constexpr auto kStallPause = std::chrono::milliseconds(2);
 constexpr auto kIdleCheck = std::chrono::seconds(1);
+constexpr auto kLastFlush = std::chrono::seconds(30);
 
 // Rough: what a step's rows need beside the model's own buffers.
 uint64_t ScratchBytes(const ModelConfig& config, int64_t max_rows) {
@@ -109,8 +111,22 @@ Status Engine::Load(const Progress& progress) {
                                      .min_read_tokens = options_.min_read_tokens},
                           .policy = ChooseCheckpointPolicy(layout, plan_.ctx).policy,
                           .consent = [this](size_t bytes) { return guard_->Consent(bytes); }}));
+  if (!options_.store_dir.empty()) {
+    progress("opening the store", 0.9);
+    HF_ASSIGN_OR_RETURN(
+        persistence_,
+        Persistence::Create({.dir = options_.store_dir,
+                             .autosave = options_.autosave,
+                             .interval_s = options_.autosave_interval_s,
+                             .disk_budget_bytes = options_.cache_disk_bytes,
+                             .write_limit_bytes_per_hour = options_.store_write_limit_bytes,
+                             .numerics_key = NumericsKey(options_.activations, {}),
+                             .ctx = plan_.ctx},
+                            model_.get(), cache_.get()));
+    cache_->set_evict_hook([this](const Conversation& c) { return persistence_->Evict(c); });
+  }
   scheduler_ = std::make_unique<Scheduler>(
-      model_.get(), cache_.get(), tokenizer_.get(),
+      model_.get(), cache_.get(), tokenizer_.get(), persistence_.get(),
       SchedulerOptions{
           .ctx = plan_.ctx, .n_slots = plan_.n_slots, .step_target_ms = options_.step_target_ms});
   progress("ready", 1.0);
@@ -182,6 +198,7 @@ void Engine::RunBetweenSteps(const std::function<void(Scheduler&, StateCache&)>&
   std::promise<void> done;
   {
     const std::lock_guard lock(mutex_);
+    if (stop_) return;
     tasks_.push_back([&] {
       fn(*scheduler_, *cache_);
       done.set_value();
@@ -202,6 +219,7 @@ ReuseInfo Engine::Explain(const std::vector<TokenId>& prompt) {
 
 EngineStatus Engine::status() {
   EngineStatus status{.cache = cache_->stats(), .host = guard_->last()};
+  if (persistence_) status.store = persistence_->stats();
   RunBetweenSteps(
       [&](Scheduler& scheduler, StateCache&) { status.scheduler = scheduler.status(); });
   return status;
@@ -212,8 +230,11 @@ void Engine::Shutdown(std::chrono::milliseconds timeout) {
   draining_ = true;
   drained_.wait_for(lock, timeout, [&] { return idle_; });
   lock.unlock();
-  RunBetweenSteps([](Scheduler& scheduler, StateCache&) {
+  RunBetweenSteps([&](Scheduler& scheduler, StateCache&) {
     scheduler.CancelAll(CancelledError("the server is shutting down"));
+    if (!persistence_) return;
+    const int64_t n_left = persistence_->Flush(timeout);
+    if (n_left > 0) spdlog::warn("store: {} conversations were not saved in time", n_left);
   });
 }
 
@@ -253,8 +274,10 @@ void Engine::Run() {
     for (const auto& task : tasks) task();
     if (stop) {
       scheduler_->CancelAll(CancelledError("the engine is shutting down"));
+      if (persistence_) persistence_->Flush(kLastFlush);
       return;
     }
+    if (persistence_) persistence_->Tick();
     RelieveMemory();
     const StepResult result = scheduler_->Step();
 

@@ -16,6 +16,7 @@
 #include "base/memory_guard.h"
 #include "engine/generator.h"
 #include "engine/memory_plan.h"
+#include "engine/persistence.h"
 #include "engine/scheduler.h"
 #include "model/model.h"
 #include "ops/cpu/cpu_backend.h"
@@ -41,6 +42,11 @@ struct EngineOptions {
   uint64_t min_free_bytes = uint64_t{1} << 30;
   std::optional<uint64_t> memory_limit_bytes;
   int64_t min_write_tokens = 0, min_read_tokens = 0;
+  std::string store_dir;  // empty: nothing is kept on disk
+  Autosave autosave = Autosave::kIdle;
+  double autosave_interval_s = 10.0;
+  uint64_t cache_disk_bytes = 0;                      // 0: no limit
+  uint64_t store_write_limit_bytes = 20'000'000'000;  // an hour; 0: no limit
 
   // OK, or kInvalidArgument naming the field, its value and the allowed range.
   Status Validate() const;
@@ -49,6 +55,7 @@ struct EngineOptions {
 struct EngineStatus {
   SchedulerStatus scheduler;
   StateCacheStats cache;
+  PersistenceStats store;
   HostMemory host;
 };
 
@@ -74,13 +81,15 @@ class Engine : public Generator {
   const MemoryPlan& plan() const { return plan_; }
   const CheckpointPolicy& checkpoint_policy() const { return cache_->policy(); }
   const CpuBackend& backend() const { return *backend_; }
+  // Null when nothing is kept on disk. Any thread.
+  Persistence* persistence() const { return persistence_.get(); }
 
   // What of `prompt` would be reused now, and why not more.
   ReuseInfo Explain(const std::vector<TokenId>& prompt);
   EngineStatus status();
 
-  // Ends running requests as soon as they are done, at the latest at the deadline, then refuses
-  // everything. Idempotent.
+  // Takes no more requests, waits for running ones until the deadline and ends the rest, then saves
+  // what is not on disk. Idempotent.
   void Shutdown(std::chrono::milliseconds timeout);
 
   // Runs `fn` on the engine's thread between two steps and waits for it.
@@ -101,6 +110,7 @@ class Engine : public Generator {
   MemoryPlan plan_;
   std::unique_ptr<MemoryGuard> guard_;
   std::unique_ptr<StateCache> cache_;
+  std::unique_ptr<Persistence> persistence_;
   std::unique_ptr<Scheduler> scheduler_;
 
   struct Arrival {

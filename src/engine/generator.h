@@ -17,18 +17,21 @@ namespace holdfast {
 
 using RequestId = uint64_t;
 
-enum class Priority { kNormal, kSide };  // kSide: a short call that should not wait behind long ones
+enum class Priority {
+  kNormal,
+  kSide
+};  // kSide: a short call that should not wait behind long ones
 
 struct GenerateRequest {
   std::vector<TokenId> prompt;  // at least one token
   SamplingParams sampling;
-  int64_t max_tokens = -1;      // -1: until the context is full
-  bool ignore_eos = false;      // go on after an end token
-  int n_top_logprobs = -1;      // -1: no logprobs; n >= 0: the token's own and the n best
+  int64_t max_tokens = -1;  // -1: until the context is full
+  bool ignore_eos = false;  // go on after an end token
+  int n_top_logprobs = -1;  // -1: no logprobs; n >= 0: the token's own and the n best
   // Lengths of prompt prefixes at which a checkpoint is worth keeping, ascending (before the
   // generation prompt, end of system and tools, cache_control marks).
   std::vector<int64_t> checkpoints;
-  std::string conversation;     // id to continue, empty: found by its tokens
+  std::string conversation;  // id to continue, empty: found by its tokens
   Priority priority = Priority::kNormal;
 };
 
@@ -39,9 +42,9 @@ struct TokenLogprob {
 
 struct TokenEvent {
   TokenId id = 0;
-  int64_t position = 0;              // of this token in the conversation
-  float logprob = 0.0f;              // when asked for
-  std::vector<TokenLogprob> top;     // best first, when asked for
+  int64_t position = 0;           // of this token in the conversation
+  float logprob = 0.0f;           // when asked for
+  std::vector<TokenLogprob> top;  // best first, when asked for
 };
 
 enum class FinishReason { kEndOfTurn, kMaxTokens, kContextFull, kStopped, kCancelled, kError };
@@ -54,24 +57,24 @@ struct ReuseInfo {
   int64_t tokens_reused = 0;
   int64_t tokens_read = 0;
   double restore_ms = 0.0;
-  int64_t first_difference = -1;     // position in the prompt, -1: none found
-  TokenId expected = -1, found = -1; // the two tokens there, -1: none
-  std::string reason;                // one sentence
+  int64_t first_difference = -1;      // position in the prompt, -1: none found
+  TokenId expected = -1, found = -1;  // the two tokens there, -1: none
+  std::string reason;                 // one sentence
 };
 
 struct GenerateTimings {
   double queue_ms = 0.0;
-  double prompt_ms = 0.0;            // reading the prompt, up to the first token
-  double predict_ms = 0.0;           // from the first token to the last
-  int64_t n_prompt = 0;              // prompt tokens, reused ones included
+  double prompt_ms = 0.0;   // reading the prompt, up to the first token
+  double predict_ms = 0.0;  // from the first token to the last
+  int64_t n_prompt = 0;     // prompt tokens, reused ones included
   int64_t n_predicted = 0;
   int64_t n_drafted = 0, n_accepted = 0;
 };
 
 struct GenerateResult {
   FinishReason reason = FinishReason::kError;
-  Status status;                     // why, when reason is kError or kCancelled
-  uint64_t seed = 0;                 // the one used
+  Status status;      // why, when reason is kError or kCancelled
+  uint64_t seed = 0;  // the one used
   std::string conversation;
   ReuseInfo reuse;
   GenerateTimings timings;

@@ -20,10 +20,10 @@ struct SamplingParams {
   float presence_penalty = 0.0f;   // [-2, 2]; subtracted once if the token occurs
   int penalty_last_n = 64;         // tokens looked back, prompt included; 0: none, -1: all
   int top_k = 0;                   // keep the k largest logits; 0 keeps all
-  float top_p = 1.0f;              // keep the fewest tokens whose probability sums to >= top_p; (0, 1]
-  float min_p = 0.0f;              // keep logits >= max + ln(min_p); [0, 1]
-  float temperature = 0.0f;        // 0 picks the argmax; otherwise logits are divided by it
-  std::optional<uint64_t> seed;    // none: a random one is drawn and reported
+  float top_p = 1.0f;        // keep the fewest tokens whose probability sums to >= top_p; (0, 1]
+  float min_p = 0.0f;        // keep logits >= max + ln(min_p); [0, 1]
+  float temperature = 0.0f;  // 0 picks the argmax; otherwise logits are divided by it
+  std::optional<uint64_t> seed;  // none: a random one is drawn and reported
 
   // OK, or kInvalidArgument naming the field, its value and the allowed range.
   Status Validate(int64_t vocab_size) const;

@@ -40,8 +40,12 @@ std::vector<CheckpointMark> MarksOf(const GenerateRequest& request) {
 }  // namespace
 
 Scheduler::Scheduler(Model* model, StateCache* cache, const Tokenizer* tokenizer,
-                     const SchedulerOptions& options)
-    : model_(model), cache_(cache), tokenizer_(tokenizer), options_(options) {
+                     Persistence* persistence, const SchedulerOptions& options)
+    : model_(model),
+      cache_(cache),
+      tokenizer_(tokenizer),
+      persistence_(persistence),
+      options_(options) {
   for (TokenId id = 0; id < model->config().vocab_size; ++id) {
     if (!tokenizer->IsSampleable(id)) banned_.push_back(id);
   }
@@ -123,15 +127,31 @@ void Scheduler::Admit() {
 
 Status Scheduler::Begin(Active* active) {
   const TokenView prompt(active->request.prompt);
-  const PrefixMatch match = cache_->Find(prompt);
+  PrefixMatch match = cache_->Find(prompt);
   if (WorthWaiting(match)) {
     return UnavailableError("another request is reading the same prompt");
+  }
+  std::optional<RestoreReport> restored;
+  if (persistence_ != nullptr && match.position < prompt.size() - 1) {
+    restored =
+        persistence_->Restore(prompt, match.source == MatchSource::kDisk ? 0 : match.position);
+    if (restored || match.source == MatchSource::kDisk) match = cache_->Find(prompt);
+  }
+  while (match.source == MatchSource::kDisk) {
+    // It could not be brought back: go on with what is left.
+    cache_->UnregisterDisk(match.conversation);
+    match = cache_->Find(prompt);
   }
   HF_ASSIGN_OR_RETURN(active->conversation, cache_->Begin(match, prompt,
                                                           {.id = active->request.conversation,
                                                            .marks = MarksOf(active->request)}));
   active->begun = Clock::now();
   active->reuse = ExplainMatch(match, prompt.size(), *tokenizer_);
+  if (restored) {
+    active->reuse.source = ReuseSource::kDisk;
+    active->reuse.restore_ms = restored->ms;
+    if (!restored->note.empty()) active->reuse.reason += "; " + restored->note;
+  }
   active->sink->OnPromptProgress(match.position, prompt.size(), match.position);
   return OkStatus();
 }
@@ -172,6 +192,23 @@ std::vector<int64_t> Scheduler::PlanRows() {
   return rows;
 }
 
+// A step that begins at a checkpoint computes the row that will prove its restore.
+std::vector<const Conversation*> Scheduler::AddProofRows(std::span<const int64_t> rows,
+                                                         Batch* batch) const {
+  std::vector<const Conversation*> proved;
+  int32_t row = 0;
+  for (size_t i = 0; persistence_ != nullptr && i < active_.size(); ++i) {
+    const Conversation& c = *active_[i]->conversation;
+    const auto at_start = [&](const Checkpoint& k) { return k.position == c.n_computed(); };
+    if (rows[i] > 0 && std::ranges::any_of(c.checkpoints(), at_start)) {
+      proved.push_back(&c);
+      batch->output_rows.push_back(row);
+    }
+    row += static_cast<int32_t>(rows[i]);
+  }
+  return proved;
+}
+
 void Scheduler::RunStep(std::span<const int64_t> rows) {
   const auto start = Clock::now();
   Batch batch;
@@ -192,9 +229,12 @@ void Scheduler::RunStep(std::span<const int64_t> rows) {
       batch.output_rows.push_back(static_cast<int32_t>(n_rows - 1));
     }
   }
-  const int64_t vocab = model_->config().vocab_size;
-  logits_.resize(ready.size() * vocab);
-  const Status status = model_->Forward(batch, logits_);
+  const size_t n_ready = batch.output_rows.size();
+  const std::vector<const Conversation*> proved = AddProofRows(rows, &batch);
+  const int64_t vocab = model_->config().vocab_size, hidden = model_->config().hidden_size;
+  logits_.resize(batch.output_rows.size() * vocab);
+  mixed_.resize(proved.empty() ? 0 : batch.output_rows.size() * hidden);
+  const Status status = model_->Forward(batch, logits_, mixed_);
   last_step_ms_ = Ms(start, Clock::now());
   ++n_steps_;
   if (!status.ok()) {
@@ -203,6 +243,11 @@ void Scheduler::RunStep(std::span<const int64_t> rows) {
       if (rows[i] > 0) Finish(active_[i].get(), FinishReason::kError, status, /*keep=*/false);
     }
     return;
+  }
+  for (size_t i = 0; i < proved.size(); ++i) {
+    const Conversation& c = *proved[i];
+    persistence_->RecordProof(c, c.n_computed(), c.tokens().ids[c.n_computed()],
+                              std::span(mixed_).subspan((n_ready + i) * hidden, hidden));
   }
   timer_.Add(n_decode, n_rows - n_decode, last_step_ms_);
   if (timer_.ms_per_read_row() > 0) cache_->SetReadSpeed(timer_.ms_per_read_row() / 1000);
@@ -275,6 +320,7 @@ void Scheduler::Finish(Active* a, FinishReason reason, Status status, bool keep)
     cache_->Discard(c);
   } else {
     if (c->n_computed() > 0 && a->decoding()) cache_->TakeCheckpoint(c, CheckpointKind::kTurnEnd);
+    if (persistence_ != nullptr) persistence_->TurnEnded(c);
     cache_->Park(c);
   }
   a->conversation = nullptr;

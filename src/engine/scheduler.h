@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "engine/generator.h"
+#include "engine/persistence.h"
 #include "engine/sampler.h"
 #include "engine/step_planner.h"
 #include "model/model.h"
@@ -54,8 +55,8 @@ enum class StepResult {
 
 class Scheduler {
  public:
-  // All outlive the scheduler.
-  Scheduler(Model* model, StateCache* cache, const Tokenizer* tokenizer,
+  // All outlive the scheduler. `persistence` may be null.
+  Scheduler(Model* model, StateCache* cache, const Tokenizer* tokenizer, Persistence* persistence,
             const SchedulerOptions& options);
   ~Scheduler();
 
@@ -92,6 +93,7 @@ class Scheduler {
   Status Begin(Active* active);
   bool WorthWaiting(const PrefixMatch& match) const;
   std::vector<int64_t> PlanRows();
+  std::vector<const Conversation*> AddProofRows(std::span<const int64_t> rows, Batch* batch) const;
   void RunStep(std::span<const int64_t> rows);
   // Takes the logits of the conversation's last token. False: the request has ended.
   bool TakeToken(Active* active, std::span<float> logits);
@@ -102,12 +104,13 @@ class Scheduler {
   Model* const model_;
   StateCache* const cache_;
   const Tokenizer* const tokenizer_;
+  Persistence* const persistence_;
   const SchedulerOptions options_;
   std::vector<TokenId> banned_;  // padding ids, never sampled
   std::vector<ActivePtr> active_;
   std::deque<ActivePtr> waiting_;
   StepTimer timer_;
-  std::vector<float> logits_;
+  std::vector<float> logits_, mixed_;
   int64_t n_steps_ = 0;
   double last_step_ms_ = 0.0;
 };
