@@ -26,7 +26,7 @@ VocabularyData Vocabulary() {
     data.tokens.emplace_back(text);
   }
   data.types.assign(data.tokens.size(), TokenType::kNormal);
-  for (const char* text : {"<|im_end|>", "<|im_start|>", "<t>", "<t>x", "é"}) {
+  for (const char* text : {"<|im_end|>", "<|im_start|>", "<t>", "<t>x", "你"}) {
     data.tokens.emplace_back(text);
     data.types.push_back(data.tokens.size() % 2 == 0 ? TokenType::kControl
                                                      : TokenType::kUserDefined);
