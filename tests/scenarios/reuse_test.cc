@@ -2,24 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <random>
-
 #include "tests/support/engine_client.h"
+#include "tests/support/random_tokens.h"
 
 namespace holdfast {
 namespace {
-
-std::vector<TokenId> RandomTokens(uint32_t seed, int64_t n) {
-  std::mt19937 rng(seed);
-  std::vector<TokenId> tokens(n);
-  for (TokenId& token : tokens) token = 10 + static_cast<TokenId>(rng() % 8000);
-  return tokens;
-}
-
-std::vector<TokenId> operator+(std::vector<TokenId> a, const std::vector<TokenId>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
 
 // The reply of an engine that has never seen anything else.
 std::vector<TokenId> Alone(const std::vector<TokenId>& prompt, int64_t max_tokens) {
