@@ -9,5 +9,5 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
                               COMPILE_OPTIONS "${avx512};-mavx512vnni")
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   set_source_files_properties(ops/cpu/kernels_neon.cc PROPERTIES
-                              COMPILE_OPTIONS "-march=armv8.2-a+dotprod+aes")
+                              COMPILE_OPTIONS "-march=armv8.2-a+dotprod+crypto")
 endif()

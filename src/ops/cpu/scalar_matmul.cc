@@ -64,7 +64,7 @@ void IntegerRow(const MatMulSlice& s, int64_t r, int64_t j0, int64_t n) {
 }  // namespace
 
 void MatMul(const MatMulSlice& s) {
-  HF_DCHECK(s.x != nullptr ||
+  HF_DCHECK(s.n_x == 0 || s.x != nullptr ||
             (HasIntegerKernel(s.type) && s.quantized.group == ActivationGroup(s.type)));
   for (int64_t j0 = 0; j0 < s.n_x; j0 += kXBlock) {
     const int64_t n = std::min(kXBlock, s.n_x - j0);
