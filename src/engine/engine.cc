@@ -43,6 +43,10 @@ Status EngineOptions::Validate() const {
     return InvalidArgumentError(
         fmt::format("rows of a step are {}, wanted slots ({}) to 8192", max_rows, n_slots));
   }
+  if (max_drafts < -1 || max_drafts > DraftPolicy::kMaxDepth) {
+    return InvalidArgumentError(fmt::format("draft is {}, wanted -1 (auto), 0 (off) to {}",
+                                            max_drafts, DraftPolicy::kMaxDepth));
+  }
   if (max_queue < 1)
     return InvalidArgumentError(fmt::format("queue is {}, wanted 1 or more", max_queue));
   return OkStatus();
@@ -88,6 +92,7 @@ Status Engine::Load(const Progress& progress) {
                              .weight_bytes = model_->file().file_bytes(),
                              .scratch_bytes = ScratchBytes(model_->config(), options_.max_rows),
                              .trunk = &layout,
+                             .draft = options_.max_drafts == 0 ? nullptr : model_->draft_layout(),
                              .trained_ctx = model_->config().context_length,
                              .ctx = options_.ctx,
                              .n_slots = options_.n_slots,
@@ -104,6 +109,7 @@ Status Engine::Load(const Progress& progress) {
       cache_,
       StateCache::Create({.backend = backend_.get(),
                           .trunk = &layout,
+                          .draft = options_.max_drafts == 0 ? nullptr : model_->draft_layout(),
                           .params = {.cache_ram_bytes = plan_.cache_bytes,
                                      .work_bytes = plan_.work_bytes,
                                      .cache_min_free_bytes = options_.min_free_bytes,
@@ -125,10 +131,12 @@ Status Engine::Load(const Progress& progress) {
                             model_.get(), cache_.get()));
     cache_->set_evict_hook([this](const Conversation& c) { return persistence_->Evict(c); });
   }
-  scheduler_ = std::make_unique<Scheduler>(
-      model_.get(), cache_.get(), tokenizer_.get(), persistence_.get(),
-      SchedulerOptions{
-          .ctx = plan_.ctx, .n_slots = plan_.n_slots, .step_target_ms = options_.step_target_ms});
+  scheduler_ =
+      std::make_unique<Scheduler>(model_.get(), cache_.get(), tokenizer_.get(), persistence_.get(),
+                                  SchedulerOptions{.ctx = plan_.ctx,
+                                                   .n_slots = plan_.n_slots,
+                                                   .step_target_ms = options_.step_target_ms,
+                                                   .max_drafts = options_.max_drafts});
   progress("ready", 1.0);
   return OkStatus();
 }

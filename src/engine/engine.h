@@ -36,8 +36,9 @@ struct EngineOptions {
   ActivationFormat activations = ActivationFormat::kAuto;
   int n_slots = 4;
   double step_target_ms = 100.0;
-  int64_t max_rows = 512;                   // rows of one step
-  int64_t max_queue = 256;                  // waiting requests; more are refused
+  int max_drafts = -1;      // --draft: -1 auto, 0 off, else always that many guesses
+  int64_t max_rows = 512;   // rows of one step
+  int64_t max_queue = 256;  // waiting requests; more are refused
   std::optional<uint64_t> cache_ram_bytes;  // none: auto
   uint64_t min_free_bytes = uint64_t{1} << 30;
   std::optional<uint64_t> memory_limit_bytes;

@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <random>
 
-#include "engine/logits_row.h"
 #include "engine/reuse.h"
 
 namespace holdfast {
@@ -45,7 +43,9 @@ Scheduler::Scheduler(Model* model, StateCache* cache, const Tokenizer* tokenizer
       cache_(cache),
       tokenizer_(tokenizer),
       persistence_(persistence),
-      options_(options) {
+      options_(options),
+      draft_policy_(options.max_drafts < 0 ? DraftPolicy::kMaxDepth : options.max_drafts,
+                    /*adaptive=*/options.max_drafts < 0) {
   for (TokenId id = 0; id < model->config().vocab_size; ++id) {
     if (!tokenizer->IsSampleable(id)) banned_.push_back(id);
   }
@@ -89,12 +89,11 @@ void Scheduler::CancelAll(const Status& why) {
 StepResult Scheduler::Step() {
   Admit();
   if (idle()) return StepResult::kIdle;
-  const std::vector<int64_t> rows = PlanRows();
+  std::vector<Turn> turns = PlanStep();
   EraseFinished();
-  if (std::ranges::all_of(rows, [](int64_t n) { return n == 0; })) {
-    return idle() ? StepResult::kIdle : StepResult::kStalled;
-  }
-  RunStep(rows);
+  if (turns.empty()) return idle() ? StepResult::kIdle : StepResult::kStalled;
+  MakeDrafts(&turns);
+  RunStep(&turns);
   EraseFinished();
   return StepResult::kProgress;
 }
@@ -144,7 +143,8 @@ Status Scheduler::Begin(Active* active) {
   }
   HF_ASSIGN_OR_RETURN(active->conversation, cache_->Begin(match, prompt,
                                                           {.id = active->request.conversation,
-                                                           .marks = MarksOf(active->request)}));
+                                                           .marks = MarksOf(active->request),
+                                                           .with_draft = drafting()}));
   active->begun = Clock::now();
   active->reuse = ExplainMatch(match, prompt.size(), *tokenizer_);
   if (restored) {
@@ -154,163 +154,6 @@ Status Scheduler::Begin(Active* active) {
   }
   active->sink->OnPromptProgress(match.position, prompt.size(), match.position);
   return OkStatus();
-}
-
-// Rows of each active request: one while decoding, its share of the budget while reading.
-std::vector<int64_t> Scheduler::PlanRows() {
-  int64_t n_decode = 0;
-  std::vector<PendingRead> reads;
-  for (const ActivePtr& a : active_) {
-    if (a->decoding()) {
-      ++n_decode;
-    } else {
-      reads.push_back(
-          {.remaining = a->remaining(),
-           .until_stop = cache_->NextStop(*a->conversation) - a->conversation->n_computed(),
-           .waited_steps = a->waited_steps});
-    }
-  }
-  const std::vector<int64_t> read_rows =
-      PlanReads(reads, timer_.ReadBudget(n_decode, options_.step_target_ms, model_->max_rows()));
-  std::vector<int64_t> rows;
-  size_t next_read = 0;
-  for (const ActivePtr& a : active_) {
-    int64_t n = a->decoding() ? 1 : read_rows[next_read++];
-    const Status status =
-        n == 0 ? OkStatus()
-               : cache_->PrepareWrite(a->conversation, a->conversation->n_computed() + n);
-    if (status.code() == StatusCode::kUnavailable) {
-      n = 0;
-    } else if (!status.ok()) {
-      n = 0;
-      Finish(a.get(), FinishReason::kError, status, /*keep=*/true);
-      continue;
-    }
-    a->waited_steps = n > 0 ? 0 : a->waited_steps + 1;
-    rows.push_back(n);
-  }
-  return rows;
-}
-
-// A step that begins at a checkpoint computes the row that will prove its restore.
-std::vector<const Conversation*> Scheduler::AddProofRows(std::span<const int64_t> rows,
-                                                         Batch* batch) const {
-  std::vector<const Conversation*> proved;
-  int32_t row = 0;
-  for (size_t i = 0; persistence_ != nullptr && i < active_.size(); ++i) {
-    const Conversation& c = *active_[i]->conversation;
-    const auto at_start = [&](const Checkpoint& k) { return k.position == c.n_computed(); };
-    if (rows[i] > 0 && std::ranges::any_of(c.checkpoints(), at_start)) {
-      proved.push_back(&c);
-      batch->output_rows.push_back(row);
-    }
-    row += static_cast<int32_t>(rows[i]);
-  }
-  return proved;
-}
-
-void Scheduler::RunStep(std::span<const int64_t> rows) {
-  const auto start = Clock::now();
-  Batch batch;
-  std::vector<Active*> ready;  // whose last token is in this step
-  int64_t n_rows = 0, n_decode = 0;
-  for (size_t i = 0; i < active_.size(); ++i) {
-    if (rows[i] == 0) continue;
-    Active* a = active_[i].get();
-    const Conversation& c = *a->conversation;
-    batch.sequences.push_back({.tokens = c.tokens().ids.first(c.n_computed() + rows[i]),
-                               .first_position = c.n_computed(),
-                               .running = c.running(),
-                               .pages = c.page_buffers()});
-    n_rows += rows[i];
-    if (a->decoding()) ++n_decode;
-    if (rows[i] == a->remaining()) {
-      ready.push_back(a);
-      batch.output_rows.push_back(static_cast<int32_t>(n_rows - 1));
-    }
-  }
-  const size_t n_ready = batch.output_rows.size();
-  const std::vector<const Conversation*> proved = AddProofRows(rows, &batch);
-  const int64_t vocab = model_->config().vocab_size, hidden = model_->config().hidden_size;
-  logits_.resize(batch.output_rows.size() * vocab);
-  mixed_.resize(proved.empty() ? 0 : batch.output_rows.size() * hidden);
-  const Status status = model_->Forward(batch, logits_, mixed_);
-  last_step_ms_ = Ms(start, Clock::now());
-  ++n_steps_;
-  if (!status.ok()) {
-    // The states of this step are no longer those of any position.
-    for (size_t i = 0; i < active_.size(); ++i) {
-      if (rows[i] > 0) Finish(active_[i].get(), FinishReason::kError, status, /*keep=*/false);
-    }
-    return;
-  }
-  for (size_t i = 0; i < proved.size(); ++i) {
-    const Conversation& c = *proved[i];
-    persistence_->RecordProof(c, c.n_computed(), c.tokens().ids[c.n_computed()],
-                              std::span(mixed_).subspan((n_ready + i) * hidden, hidden));
-  }
-  timer_.Add(n_decode, n_rows - n_decode, last_step_ms_);
-  if (timer_.ms_per_read_row() > 0) cache_->SetReadSpeed(timer_.ms_per_read_row() / 1000);
-
-  for (size_t i = 0, next = 0; i < active_.size(); ++i) {
-    if (rows[i] == 0) continue;
-    Active* a = active_[i].get();
-    const bool is_ready = next < ready.size() && ready[next] == a;
-    const auto row =
-        is_ready ? std::span(logits_).subspan(next++ * vocab, vocab) : std::span<float>();
-    const Status advanced =
-        cache_->Advance(a->conversation, a->conversation->n_computed() + rows[i]);
-    if (!advanced.ok()) {
-      Finish(a, FinishReason::kError, advanced, /*keep=*/false);
-      continue;
-    }
-    if (!a->decoding()) {
-      a->sink->OnPromptProgress(a->conversation->n_computed(),
-                                static_cast<int64_t>(a->request.prompt.size()),
-                                a->reuse.tokens_reused);
-    }
-    if (is_ready) TakeToken(a, row);
-  }
-}
-
-bool Scheduler::TakeToken(Active* a, std::span<float> logits) {
-  Conversation* c = a->conversation;
-  if (a->request.max_tokens == 0) {
-    a->first_token = Clock::now();
-    Finish(a, FinishReason::kMaxTokens, OkStatus(), /*keep=*/true);
-    return false;
-  }
-  const int64_t position = c->n_tokens() - 1;
-  for (TokenId id : banned_) logits[id] = -std::numeric_limits<float>::infinity();
-  const Result<TokenId> token = a->sampler->Sample(logits, c->tokens().ids, position);
-  if (!token.ok()) {
-    Finish(a, FinishReason::kError, token.status(), /*keep=*/false);
-    return false;
-  }
-  if (a->n_generated == 0) a->first_token = Clock::now();
-  ++a->n_generated;
-  cache_->Append(c, {.id = *token});
-  TokenEvent event{.id = *token, .position = position + 1};
-  if (a->request.n_top_logprobs >= 0) {
-    Result<RowLogprobs> logprobs = ComputeLogprobs(logits, *token, a->request.n_top_logprobs);
-    if (logprobs.ok()) {
-      event.logprob = logprobs->logprob;
-      event.top = std::move(logprobs->top);
-    }
-  }
-  const SinkAnswer answer = a->sink->OnToken(event);
-  if (!a->request.ignore_eos && tokenizer_->IsEndOfGeneration(*token)) {
-    Finish(a, FinishReason::kEndOfTurn, OkStatus(), /*keep=*/true);
-  } else if (answer == SinkAnswer::kStop) {
-    Finish(a, FinishReason::kStopped, OkStatus(), /*keep=*/true);
-  } else if (a->n_generated == a->request.max_tokens) {
-    Finish(a, FinishReason::kMaxTokens, OkStatus(), /*keep=*/true);
-  } else if (c->n_tokens() >= options_.ctx) {
-    Finish(a, FinishReason::kContextFull, OkStatus(), /*keep=*/true);
-  } else {
-    return true;
-  }
-  return false;
 }
 
 void Scheduler::Finish(Active* a, FinishReason reason, Status status, bool keep) {
@@ -342,16 +185,23 @@ void Scheduler::ReportFinish(Active* a, FinishReason reason, Status status) {
                                                             : 0.0,
                                  .predict_ms = a->decoding() ? Ms(a->first_token, now) : 0.0,
                                  .n_prompt = static_cast<int64_t>(a->request.prompt.size()),
-                                 .n_predicted = a->n_generated}});
+                                 .n_predicted = a->n_generated,
+                                 .n_drafted = a->n_drafted,
+                                 .n_accepted = a->n_accepted}});
 }
 
 void Scheduler::EraseFinished() {
+  for (ActivePtr& a : active_) {
+    if (a->conversation == nullptr && a->log != nullptr) free_logs_.push_back(std::move(a->log));
+  }
   std::erase_if(active_, [](const ActivePtr& a) { return a->conversation == nullptr; });
 }
 
 SchedulerStatus Scheduler::status() const {
-  SchedulerStatus status{
-      .n_waiting = n_waiting(), .n_steps = n_steps_, .last_step_ms = last_step_ms_};
+  SchedulerStatus status{.drafts = draft_policy_.counts(),
+                         .n_waiting = n_waiting(),
+                         .n_steps = n_steps_,
+                         .last_step_ms = last_step_ms_};
   const auto now = Clock::now();
   for (const ActivePtr& a : active_) {
     const Conversation& c = *a->conversation;

@@ -8,6 +8,7 @@
 //
 // Threads: the engine's.
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -16,6 +17,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/draft_policy.h"
 #include "engine/generator.h"
 #include "engine/persistence.h"
 #include "engine/sampler.h"
@@ -30,6 +32,8 @@ struct SchedulerOptions {
   int64_t ctx = 0;
   int n_slots = 4;
   double step_target_ms = 100.0;
+  int max_drafts = -1;  // guesses in a window: -1 as many as pay, 0 none, else always that many
+  float min_draft_probability = 0.5f;  // a chain of guesses ends below it
 };
 
 struct SlotStatus {
@@ -42,6 +46,8 @@ struct SlotStatus {
 
 struct SchedulerStatus {
   std::vector<SlotStatus> slots;  // the bound ones
+  // Guesses by their position in a window: tried and right.
+  std::array<DraftPolicy::DepthCount, DraftPolicy::kMaxDepth> drafts;
   int64_t n_waiting = 0;
   int64_t n_steps = 0;
   double last_step_ms = 0.0;
@@ -83,6 +89,8 @@ class Scheduler {
     ReuseInfo reuse;
     int64_t n_generated = 0;
     int64_t waited_steps = 0;
+    int64_t n_drafted = 0, n_accepted = 0;
+    std::unique_ptr<Buffer> log;  // of windows on trial; made when first needed
     bool decoding() const { return n_generated > 0; }
     int64_t remaining() const { return conversation->n_tokens() - conversation->n_computed(); }
   };
@@ -92,11 +100,29 @@ class Scheduler {
   // OK: bound. kUnavailable: later. Others: the request failed.
   Status Begin(Active* active);
   bool WorthWaiting(const PrefixMatch& match) const;
-  std::vector<int64_t> PlanRows();
-  std::vector<const Conversation*> AddProofRows(std::span<const int64_t> rows, Batch* batch) const;
-  void RunStep(std::span<const int64_t> rows);
-  // Takes the logits of the conversation's last token. False: the request has ended.
-  bool TakeToken(Active* active, std::span<float> logits);
+  // What one request does in a step.
+  struct Turn {
+    Active* active = nullptr;
+    int64_t n_rows = 0;     // drafts included
+    int64_t n_guesses = 0;  // wanted
+    std::vector<int32_t> drafts;
+    int64_t n_counting = 0;            // rows that count: all, or up to the last right guess
+    std::vector<int32_t> output_rows;  // in the step; none: the prompt goes on
+    std::optional<FinishReason> finish;
+    Status status;  // of a finish with kError
+  };
+  bool drafting() const { return options_.max_drafts != 0 && model_->draft_layout() != nullptr; }
+  std::vector<Turn> PlanStep();
+  int64_t GuessesFor(const Active& active, int64_t n_decode);
+  void MakeDrafts(std::vector<Turn>* turns);
+  Buffer* LogOf(Active* active);
+  std::vector<const Conversation*> AddProofRows(std::span<const Turn> turns, Batch* batch) const;
+  void RunStep(std::vector<Turn>* turns);
+  void TakeTokens(Turn* turn, std::span<float> logits);
+  // Draws and reports one token. Sets turn->finish when it is the last one.
+  std::optional<TokenId> TakeToken(Turn* turn, std::span<float> logits);
+  Status CommitWindows(std::span<const Turn> turns, const Batch& batch);
+  void EndTurn(Turn* turn);
   void Finish(Active* active, FinishReason reason, Status status, bool keep);
   void ReportFinish(Active* active, FinishReason reason, Status status);
   void EraseFinished();
@@ -110,6 +136,8 @@ class Scheduler {
   std::vector<ActivePtr> active_;
   std::deque<ActivePtr> waiting_;
   StepTimer timer_;
+  DraftPolicy draft_policy_;
+  std::vector<std::unique_ptr<Buffer>> free_logs_;
   std::vector<float> logits_, mixed_;
   int64_t n_steps_ = 0;
   double last_step_ms_ = 0.0;

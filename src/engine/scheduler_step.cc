@@ -1,0 +1,295 @@
+// One step of the scheduler: who gets rows, guesses, the forward pass, and what becomes of it.
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "engine/logits_row.h"
+#include "engine/scheduler.h"
+
+namespace holdfast {
+namespace {
+
+double MsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+}  // namespace
+
+int64_t Scheduler::GuessesFor(const Active& active, int64_t n_decode) {
+  const Conversation& c = *active.conversation;
+  if (!drafting() || !c.has_draft()) return 0;
+  // Windows of several streams share the step.
+  int64_t n = std::min<int64_t>(draft_policy_.Depth(), (Model::kMaxWindow - 1) / n_decode);
+  n = std::min(n, cache_->NextStop(c) - c.n_computed() - 1);
+  n = std::min(n, options_.ctx - c.n_tokens() - 1);
+  if (active.request.max_tokens >= 0) {
+    n = std::min(n, active.request.max_tokens - active.n_generated - 1);
+  }
+  return std::max<int64_t>(n, 0);
+}
+
+// One row and its guesses for each stream, a share of the budget for each prompt.
+std::vector<Scheduler::Turn> Scheduler::PlanStep() {
+  int64_t n_decode = 0;
+  std::vector<PendingRead> reads;
+  for (const ActivePtr& a : active_) {
+    if (a->decoding()) {
+      ++n_decode;
+    } else {
+      reads.push_back(
+          {.remaining = a->remaining(),
+           .until_stop = cache_->NextStop(*a->conversation) - a->conversation->n_computed(),
+           .waited_steps = a->waited_steps});
+    }
+  }
+  const int64_t max_rows = model_->max_rows() - n_decode * (Model::kMaxWindow - 1);
+  const std::vector<int64_t> read_rows = PlanReads(
+      reads, timer_.ReadBudget(n_decode, options_.step_target_ms, std::max<int64_t>(max_rows, 1)));
+  std::vector<Turn> turns;
+  size_t next_read = 0;
+  for (const ActivePtr& a : active_) {
+    Turn turn{.active = a.get()};
+    if (a->decoding()) {
+      turn.n_guesses = GuessesFor(*a, n_decode);
+      turn.n_rows = 1;
+    } else {
+      turn.n_rows = read_rows[next_read++];
+    }
+    const int64_t end = a->conversation->n_computed() + turn.n_rows;
+    Status status = OkStatus();
+    if (turn.n_rows > 0) status = cache_->PrepareWrite(a->conversation, end + turn.n_guesses);
+    if (!status.ok() && turn.n_guesses > 0) {
+      turn.n_guesses = 0;
+      status = cache_->PrepareWrite(a->conversation, end);
+    }
+    if (!status.ok() && status.code() != StatusCode::kUnavailable) {
+      Finish(a.get(), FinishReason::kError, status, /*keep=*/true);
+      continue;
+    }
+    if (!status.ok()) turn.n_rows = 0;
+    a->waited_steps = turn.n_rows > 0 ? 0 : a->waited_steps + 1;
+    if (turn.n_rows > 0) turns.push_back(std::move(turn));
+  }
+  return turns;
+}
+
+Buffer* Scheduler::LogOf(Active* active) {
+  if (active->log == nullptr && !free_logs_.empty()) {
+    active->log = std::move(free_logs_.back());
+    free_logs_.pop_back();
+  }
+  if (active->log == nullptr) {
+    auto log = model_->backend()->Allocate(model_->log_bytes());
+    if (log.ok()) active->log = *std::move(log);
+  }
+  return active->log.get();
+}
+
+// Guesses are only worth time: without them the step is the ordinary one.
+void Scheduler::MakeDrafts(std::vector<Turn>* turns) {
+  std::vector<Turn*> guessing;
+  std::vector<DraftSequence> sequences;
+  for (Turn& turn : *turns) {
+    if (turn.n_guesses == 0 || LogOf(turn.active) == nullptr) continue;
+    const Conversation& c = *turn.active->conversation;
+    guessing.push_back(&turn);
+    sequences.push_back({.tokens = c.tokens().ids,
+                         .draft_running = c.draft_running(),
+                         .draft_pages = c.draft_page_buffers(),
+                         .max_drafts = turn.n_guesses});
+  }
+  if (sequences.empty()) return;
+  const auto start = Clock::now();
+  const auto drafts = model_->Draft(sequences, options_.min_draft_probability);
+  if (!drafts.ok()) {
+    spdlog::warn("no guesses for this step: {}", drafts.status().ToString());
+    return;
+  }
+  int64_t n_drafts = 0;
+  for (size_t i = 0; i < guessing.size(); ++i) {
+    Turn& turn = *guessing[i];
+    turn.drafts = (*drafts)[i];
+    turn.n_rows += static_cast<int64_t>(turn.drafts.size());
+    // A guess that was given up cost as much as one that was made.
+    n_drafts += std::min<int64_t>(turn.drafts.size() + 1, turn.n_guesses);
+  }
+  draft_policy_.AddDrafts(n_drafts, MsSince(start));
+}
+
+// A step that begins at a checkpoint computes the row that will prove its restore.
+std::vector<const Conversation*> Scheduler::AddProofRows(std::span<const Turn> turns,
+                                                         Batch* batch) const {
+  std::vector<const Conversation*> proved;
+  if (persistence_ == nullptr) return proved;
+  int32_t row = 0;
+  for (const Turn& turn : turns) {
+    const Conversation& c = *turn.active->conversation;
+    const auto at_start = [&](const Checkpoint& k) { return k.position == c.n_computed(); };
+    if (std::ranges::any_of(c.checkpoints(), at_start)) {
+      proved.push_back(&c);
+      batch->output_rows.push_back(row);
+    }
+    row += static_cast<int32_t>(turn.n_rows);
+  }
+  return proved;
+}
+
+void Scheduler::RunStep(std::vector<Turn>* turns) {
+  const auto start = Clock::now();
+  Batch batch;
+  int64_t n_rows = 0, n_decode_rows = 0;
+  for (Turn& turn : *turns) {
+    Active* a = turn.active;
+    const Conversation& c = *a->conversation;
+    const int64_t n_plain = turn.n_rows - static_cast<int64_t>(turn.drafts.size());
+    SequenceRows rows{.tokens = c.tokens().ids.first(c.n_computed() + n_plain),
+                      .drafts = turn.drafts,
+                      .first_position = c.n_computed(),
+                      .running = c.running(),
+                      .pages = c.page_buffers()};
+    if (c.has_draft()) {
+      rows.draft_running = c.draft_running();
+      rows.draft_pages = c.draft_page_buffers();
+    }
+    if (!turn.drafts.empty()) rows.log = a->log.get();
+    batch.sequences.push_back(rows);
+    if (a->decoding()) n_decode_rows += turn.n_rows;
+    if (n_plain == a->remaining()) {
+      for (int64_t i = n_plain - 1; i < turn.n_rows; ++i) {
+        turn.output_rows.push_back(static_cast<int32_t>(n_rows + i));
+      }
+    }
+    batch.output_rows.insert(batch.output_rows.end(), turn.output_rows.begin(),
+                             turn.output_rows.end());
+    n_rows += turn.n_rows;
+  }
+  const size_t n_outputs = batch.output_rows.size();
+  const std::vector<const Conversation*> proved = AddProofRows(*turns, &batch);
+  const int64_t vocab = model_->config().vocab_size, hidden = model_->config().hidden_size;
+  logits_.resize(batch.output_rows.size() * vocab);
+  mixed_.resize(proved.empty() ? 0 : batch.output_rows.size() * hidden);
+  Status status = model_->Forward(batch, logits_, mixed_);
+  ++n_steps_;
+  if (status.ok()) {
+    for (size_t i = 0; i < proved.size(); ++i) {
+      const Conversation& c = *proved[i];
+      persistence_->RecordProof(c, c.n_computed(), c.tokens().ids[c.n_computed()],
+                                std::span(mixed_).subspan((n_outputs + i) * hidden, hidden));
+    }
+    size_t next = 0;
+    for (Turn& turn : *turns) {
+      const size_t n = turn.output_rows.size();
+      turn.n_counting = turn.n_rows;
+      TakeTokens(&turn, std::span(logits_).subspan(next * vocab, n * vocab));
+      next += n;
+    }
+    status = CommitWindows(*turns, batch);
+  }
+  last_step_ms_ = MsSince(start);
+  if (!status.ok()) {
+    // The states of this step are no longer those of any position.
+    for (Turn& turn : *turns) {
+      Finish(turn.active, FinishReason::kError, status, /*keep=*/false);
+    }
+    return;
+  }
+  timer_.Add(n_decode_rows, n_rows - n_decode_rows, last_step_ms_);
+  if (n_rows == n_decode_rows && turns->size() == 1) draft_policy_.AddStep(n_rows, last_step_ms_);
+  if (timer_.ms_per_read_row() > 0) cache_->SetReadSpeed(timer_.ms_per_read_row() / 1000);
+  for (Turn& turn : *turns) EndTurn(&turn);
+}
+
+void Scheduler::TakeTokens(Turn* turn, std::span<float> logits) {
+  const int64_t vocab = model_->config().vocab_size;
+  Active* a = turn->active;
+  if (turn->output_rows.empty()) return;
+  if (a->request.max_tokens == 0) {
+    turn->finish = FinishReason::kMaxTokens;
+    return;
+  }
+  const int64_t n_drafts = static_cast<int64_t>(turn->drafts.size());
+  const int64_t n_plain = turn->n_rows - n_drafts;
+  int64_t n_right = 0;
+  for (int64_t i = 0; i <= n_drafts; ++i) {
+    const auto token = TakeToken(turn, logits.subspan(i * vocab, vocab));
+    // A guess counts exactly when it is what the model says itself.
+    if (!token || turn->finish || i == n_drafts || *token != turn->drafts[i]) break;
+    ++n_right;
+  }
+  turn->n_counting = n_plain + n_right;
+  if (n_drafts == 0) return;
+  a->n_drafted += n_drafts;
+  a->n_accepted += n_right;
+  // A reply that ends within the window says nothing about the guesses behind its end.
+  draft_policy_.AddAcceptance(turn->finish ? n_right : n_drafts, n_right);
+}
+
+std::optional<TokenId> Scheduler::TakeToken(Turn* turn, std::span<float> logits) {
+  Active* a = turn->active;
+  Conversation* c = a->conversation;
+  const int64_t position = c->n_tokens() - 1;
+  for (TokenId id : banned_) logits[id] = -std::numeric_limits<float>::infinity();
+  const Result<TokenId> token = a->sampler->Sample(logits, c->tokens().ids, position);
+  if (!token.ok()) {
+    turn->finish = FinishReason::kError;
+    turn->status = token.status();
+    return std::nullopt;
+  }
+  if (a->n_generated == 0) a->first_token = Clock::now();
+  ++a->n_generated;
+  cache_->Append(c, {.id = *token});
+  TokenEvent event{.id = *token, .position = position + 1};
+  if (a->request.n_top_logprobs >= 0) {
+    Result<RowLogprobs> logprobs = ComputeLogprobs(logits, *token, a->request.n_top_logprobs);
+    if (logprobs.ok()) {
+      event.logprob = logprobs->logprob;
+      event.top = std::move(logprobs->top);
+    }
+  }
+  const SinkAnswer answer = a->sink->OnToken(event);
+  if (!a->request.ignore_eos && tokenizer_->IsEndOfGeneration(*token)) {
+    turn->finish = FinishReason::kEndOfTurn;
+  } else if (answer == SinkAnswer::kStop) {
+    turn->finish = FinishReason::kStopped;
+  } else if (a->n_generated == a->request.max_tokens) {
+    turn->finish = FinishReason::kMaxTokens;
+  } else if (c->n_tokens() >= options_.ctx) {
+    turn->finish = FinishReason::kContextFull;
+  }
+  return *token;
+}
+
+Status Scheduler::CommitWindows(std::span<const Turn> turns, const Batch& batch) {
+  std::vector<SequenceRows> windows;
+  std::vector<int64_t> n_rows;
+  for (size_t i = 0; i < turns.size(); ++i) {
+    if (batch.sequences[i].log == nullptr) continue;
+    windows.push_back(batch.sequences[i]);
+    n_rows.push_back(turns[i].n_counting);
+  }
+  return windows.empty() ? OkStatus() : model_->Commit(windows, n_rows);
+}
+
+void Scheduler::EndTurn(Turn* turn) {
+  Active* a = turn->active;
+  Conversation* c = a->conversation;
+  const bool was_reading = turn->output_rows.empty() || a->n_generated <= 1;
+  if (turn->finish == FinishReason::kError) {
+    Finish(a, FinishReason::kError, turn->status, /*keep=*/false);
+    return;
+  }
+  if (Status status = cache_->Advance(c, c->n_computed() + turn->n_counting); !status.ok()) {
+    Finish(a, FinishReason::kError, std::move(status), /*keep=*/false);
+    return;
+  }
+  if (was_reading) {
+    a->sink->OnPromptProgress(c->n_computed(), static_cast<int64_t>(a->request.prompt.size()),
+                              a->reuse.tokens_reused);
+  }
+  if (turn->finish) Finish(a, *turn->finish, OkStatus(), /*keep=*/true);
+}
+
+}  // namespace holdfast
