@@ -56,7 +56,7 @@ class Conversation {
   const std::vector<BlockPtr>& pages() const { return pages_; }
   const BlockPtr& running_block() const { return running_; }
   const std::vector<Checkpoint>& checkpoints() const { return checkpoints_; }  // ascending
-  // The first n_shared tokens were begun on another conversation's state (0: none).
+  // It was begun on this many tokens of another conversation's state; 0: on none.
   int64_t n_borrowed() const { return n_borrowed_; }
   int64_t n_returns() const { return n_returns_; }
   double last_used_s() const { return last_used_s_; }  // of the cache's clock

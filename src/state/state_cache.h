@@ -113,7 +113,8 @@ struct DiskPoint {
   uint64_t payload = 0;
 };
 
-// Asked before a parked conversation that is not on disk is evicted.
+// Asked before a parked conversation that is not on disk is evicted, possibly again while its save
+// runs. The hook may take a Snapshot and must not call anything else of the cache.
 enum class EvictAnswer : uint8_t {
   kRelease,  // let it go (it cannot or need not be saved)
   kSaving,   // a save has begun: it stays until RegisterDisk tells that it is there
@@ -272,6 +273,7 @@ class StateCache {
   // Writing (state_cache_write.cc).
   Status MakeRunningWritable(Conversation* c);
   Status MakePageWritable(Conversation* c, size_t index);
+  void ThinOut(Conversation* c);
   Status SealPages(Conversation* c, int64_t from);
   BlockPtr TwinOf(const Conversation& c, size_t index) const;
 

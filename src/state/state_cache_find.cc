@@ -47,28 +47,25 @@ PrefixMatch StateCache::Find(TokenView prompt) const {
 // Live ends of bound conversations move with every step; they are few, so they are looked at one by
 // one instead of being kept in the index.
 void StateCache::FindAmongBound(TokenView prompt, PrefixMatch* match) const {
+  std::vector<int64_t> common;
   for (const Conversation* c : bound_) {
-    const int64_t common = FirstDifference(c->tokens(), prompt);
+    common.push_back(FirstDifference(c->tokens(), prompt));
     const int64_t usable = c->n_computed_;
-    if (usable > 0 && usable <= common && usable < prompt.size()) {
-      const bool deeper = usable > match->position;
-      const bool tie =
-          usable == match->position && (match->source == MatchSource::kDisk || !match->live_end);
-      if (deeper || tie) {
-        match->position = usable;
-        match->owner_ = c->owner_;
-        match->live_end = true;
-        match->source = MatchSource::kBorrowed;
-      }
-    }
+    if (usable == 0 || usable > common.back() || usable >= prompt.size()) continue;
+    const bool tie =
+        usable == match->position && (match->source == MatchSource::kDisk || !match->live_end);
+    if (usable < match->position || (usable == match->position && !tie)) continue;
+    match->position = usable;
+    match->owner_ = c->owner_;
+    match->live_end = true;
+    match->source = MatchSource::kBorrowed;
   }
-  for (const Conversation* c : bound_) {
-    const int64_t common = FirstDifference(c->tokens(), prompt);
-    const int64_t useful = std::min(common, prompt.size() - 1);
-    if (useful > c->n_computed_ && useful > match->position && common > match->reading_common) {
-      match->reading_conversation = c->id_;
-      match->reading_common = common;
-    }
+  for (size_t i = 0; i < bound_.size(); ++i) {
+    const int64_t useful = std::min(common[i], prompt.size() - 1);
+    if (useful <= bound_[i]->n_computed_ || useful <= match->position) continue;
+    if (common[i] <= match->reading_common) continue;
+    match->reading_conversation = bound_[i]->id_;
+    match->reading_common = common[i];
   }
 }
 

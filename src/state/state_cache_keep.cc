@@ -23,6 +23,7 @@ bool StateCache::Park(Conversation* c) {
     CutTokens(c, n);
   }
   c->marks_.clear();
+  ThinOut(c);  // it may have inherited more than it is long enough for
   SetBound(c, false);
   index_.AddPoint(c->owner_, {.position = n, .kind = PointKind::kLiveEnd});
   Touch(c);

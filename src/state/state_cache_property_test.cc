@@ -52,7 +52,7 @@ class RandomClients {
     options.chunk = 1 + Draw(80);
     options.n_rejected = Draw(4);
     options.with_draft = Draw(2) == 0;
-    if (Draw(6) == 0) options.stop_reading_at = -1;
+    if (Draw(6) == 0) options.stop_reading_at = 1 + Draw(n);  // a disconnect
     if (n > 30) options.marks.push_back({20 + Draw(10), CheckpointKind::kSystem});
     for (int i = 0; i < 2; ++i) {
       options.marks.push_back({1 + Draw(n), static_cast<CheckpointKind>(Draw(3))});
@@ -93,7 +93,7 @@ TEST_P(StateCachePropertyTest, BoundOfWhatIsReadAgainHolds) {
   CacheHarness h(CacheHarness::Roomy(), policy);
   RandomClients clients(seed());
   int64_t n_reused = 0;
-  for (int i = 0; i < 150; ++i) {
+  for (int i = 0; i < 100; ++i) {
     const Ids prompt = clients.NextPrompt();
     const int64_t shared = SharedWithKept(h.cache(), prompt);
     const Turn turn = h.Run(prompt, clients.NextOptions(prompt));
@@ -127,7 +127,7 @@ TEST_P(StateCachePropertyTest, LittleMemoryGivesTheSameAnswersAndLosesNothing) {
   });
   std::vector<std::pair<Conversation*, Ids>> bound;
   std::vector<ConversationSnapshot> snapshots;
-  for (int i = 0; i < 250; ++i) {
+  for (int i = 0; i < 150; ++i) {
     h.Sleep(static_cast<double>(clients.Draw(600)));
     const Ids prompt = clients.NextPrompt();
     if (clients.Draw(3) == 0) {
@@ -194,7 +194,7 @@ TEST_P(StateCachePropertyTest, LittleMemoryGivesTheSameAnswersAndLosesNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(RatiosAndSeeds, StateCachePropertyTest,
-                         ::testing::Combine(::testing::Values(2, 4, 8), ::testing::Range(1, 6)));
+                         ::testing::Combine(::testing::Values(2, 4, 8), ::testing::Range(1, 4)));
 
 }  // namespace
 }  // namespace holdfast

@@ -88,6 +88,11 @@ void StateCache::TakeCheckpoint(Conversation* c, CheckpointKind kind) {
   }
   AddCheckpoint(c, c->n_computed_, kind, c->running_);
   ++counts_.n_checkpoints;
+  ThinOut(c);
+  PublishStats();
+}
+
+void StateCache::ThinOut(Conversation* c) {
   std::vector<CheckpointMark> kept;
   for (const Checkpoint& checkpoint : c->checkpoints_) {
     kept.push_back({checkpoint.position, checkpoint.kind});
@@ -95,7 +100,6 @@ void StateCache::TakeCheckpoint(Conversation* c, CheckpointKind kind) {
   const auto dropped = ThinCheckpoints(options_.policy, c->n_computed_, kept);
   for (size_t i = dropped.size(); i-- > 0;) DropCheckpoint(c, dropped[i]);
   counts_.n_checkpoints_thinned += static_cast<int64_t>(dropped.size());
-  PublishStats();
 }
 
 Status StateCache::SealPages(Conversation* c, int64_t from) {
