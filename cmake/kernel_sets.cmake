@@ -11,3 +11,10 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   set_source_files_properties(ops/cpu/kernels_neon.cc PROPERTIES
                               COMPILE_OPTIONS "-march=armv8.2-a+dotprod+crypto")
 endif()
+
+# Only optimised builds: without inlining Highway's own templates stay behind as weak symbols.
+if(HOLDFAST_TESTS AND CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT HOLDFAST_SANITIZE)
+  add_test(NAME kernel_objects
+           COMMAND ${PROJECT_SOURCE_DIR}/tools/check_kernel_objects.sh $<TARGET_OBJECTS:hf_ops>
+           COMMAND_EXPAND_LISTS)
+endif()
