@@ -54,8 +54,8 @@ struct FaultyFileSystem::Inode {
   }
 
   void Crash(CrashKeeps keeps, std::mt19937* random) {
-    std::vector<std::byte> after = durable;
-    if (keeps != CrashKeeps::kNothing) {
+    std::vector<std::byte> after = keeps == CrashKeeps::kPageCache ? bytes : durable;
+    if (keeps == CrashKeeps::kEverything || keeps == CrashKeeps::kSome) {
       const bool new_size = keeps == CrashKeeps::kEverything || (*random)() % 2 == 0;
       if (new_size) after.resize(bytes.size());
       for (const size_t page : dirty) {
@@ -218,7 +218,9 @@ void FaultyFileSystem::Crash(CrashKeeps keeps, uint32_t seed) {
   std::lock_guard lock(mutex_);
   std::mt19937 random(seed);
   size_t n_kept = 0;
-  if (keeps == CrashKeeps::kEverything) n_kept = pending_.size();
+  if (keeps == CrashKeeps::kEverything || keeps == CrashKeeps::kPageCache) {
+    n_kept = pending_.size();
+  }
   if (keeps == CrashKeeps::kSome) n_kept = random() % (pending_.size() + 1);
   for (size_t i = 0; i < n_kept; ++i) {
     for (const NameChange& change : pending_[i]) {

@@ -28,7 +28,12 @@ enum class Fault {
 };
 
 // How much of the unsynced changes a power loss keeps.
-enum class CrashKeeps { kNothing, kEverything, kSome };
+enum class CrashKeeps {
+  kNothing,
+  kEverything,  // but what a failed sync lost
+  kSome,
+  kPageCache,  // only the process was killed: all that programs could read
+};
 
 class FaultyFileSystem final : public FileSystem {
  public:

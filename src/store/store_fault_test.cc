@@ -301,6 +301,37 @@ TEST_F(StoreFaultTest, ExportAndImport) {
           [](Store* store) { return store->Import("/exports/b", {"imported"}).status(); }}});
 }
 
+TEST_F(StoreFaultTest, GcAfterAFailedCommitTakesNothingThatAKillBringsBack) {
+  FaultyFileSystem base;
+  {
+    auto store = Store::Open(TestOptions(&base), keys_);
+    ASSERT_TRUE(store.ok());
+    TwoConversations()(store->get());
+  }
+  const std::vector<Step> save = {SaveStep("a", a_, 19, {19})};
+  const std::vector<std::string> wanted = Rehearse(base, save);
+  bool happened = true;
+  for (int64_t k = 1; happened; ++k) {
+    SCOPED_TRACE(k);
+    const auto fs = base.Clone();
+    bool saved = false;
+    {
+      auto store = Store::Open(TestOptions(fs.get()), keys_);
+      ASSERT_TRUE(store.ok());
+      fs->FailAt(k, Fault::kIoError);
+      saved = save[0].run(store->get()).ok();
+      happened = fs->fault_happened();
+      fs->FailAt(0, Fault::kIoError);
+      // What the log holds of a commit that failed may still be read by the next process.
+      ASSERT_TRUE((*store)->Gc().ok());
+      fs->FailAt(1, Fault::kPowerLoss);
+    }
+    fs->Crash(CrashKeeps::kPageCache, 0);
+    ExpectOneOf(fs.get(), saved ? std::vector{wanted[1]} : wanted);
+    if (HasFailure()) return;
+  }
+}
+
 TEST_F(StoreFaultTest, QuarantineAndFullIdentity) {
   expect_damage_ = true;
   Sweep("quarantine", TwoConversations(),
