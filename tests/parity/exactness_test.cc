@@ -3,7 +3,6 @@
 // in a step, the number of threads and the kernel set change no bit.
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <map>
 #include <random>
@@ -19,7 +18,7 @@ namespace {
 
 constexpr int64_t kMaxRows = 512;
 // Three pages, and enough blocks that most of them are not chosen (the fixtures' budget is 8).
-constexpr int64_t kTokens = kSlowBuild ? 45 : 90;
+constexpr int64_t kTokens = kSlowBuild ? 45 : 70;
 constexpr int kPageTokens = 32;
 
 struct ExactnessCase {
@@ -157,14 +156,16 @@ TEST_P(ExactnessTest, ChunksThreadsAndKernelsChangeNothing) {
   TestModel reference = Load("scalar", 1);
   const Outcome want = Read(reference.model.get(), tokens_, kMaxRows, &random);
 
-  // Every chunk with every kernel set and thread count in the long form; otherwise each kernel set
-  // and thread count with some of the chunks, so that all of them occur.
+  // Every chunk with every kernel set and thread count in the long form; otherwise one chunk for
+  // each kernel set and thread count, in turn.
   const std::vector<int64_t> chunks = {1, 7, 64, 0, 512};
   size_t next = random() % chunks.size();
   for (const std::string& kernels : KernelNames()) {
-    for (const int n_threads : {1, 2, 5}) {
+    // The scalar set is slow, and the reference is made with it.
+    const bool only_once = kernels == "scalar" && !CheckAll();
+    for (const int n_threads : only_once ? std::vector<int>{2} : std::vector<int>{1, 2, 5}) {
       TestModel m = Load(kernels, n_threads);
-      const size_t n_runs = CheckAll() ? chunks.size() : kSlowBuild ? 1 : 2;
+      const size_t n_runs = CheckAll() ? chunks.size() : 1;
       for (size_t i = 0; i < n_runs; ++i, ++next) {
         const int64_t chunk = chunks[next % chunks.size()];
         ExpectSame(Read(m.model.get(), tokens_, chunk, &random), want,
@@ -187,7 +188,9 @@ TEST_P(ExactnessTest, CompanyInTheBatchChangesNothing) {
   for (const auto& one : all) want.push_back(Read(alone.model.get(), one, kMaxRows, &random));
 
   for (const int n_threads : {1, 2, 5}) {
-    TestModel m = Load(kernels[random() % kernels.size()], n_threads);
+    // Kernels have other forms for few and for many rows.
+    const size_t first = kernels.size() > 1 && !CheckAll() ? 1 : 0;  // 0 is the slow scalar set
+    TestModel m = Load(kernels[first + random() % (kernels.size() - first)], n_threads);
     const std::vector<Outcome> got = ReadTogether(m.model.get(), all, &random);
     for (size_t i = 0; i < all.size(); ++i) {
       ExpectSame(
@@ -229,37 +232,6 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, ExactnessTest, ::testing::ValuesIn(ExactnessC
                            std::ranges::replace(name, '-', '_');
                            return name;
                          });
-
-// What quantised activations and cells cost: the direction of a row of logits stays.
-TEST(ActivationFormatTest, AutoStaysWithinACosineOf0999OfF32) {
-  const auto prompts = ReadJson(FixturePath("tinyA.expected.json"))["prompts"];
-  for (const std::string file : {"tinyA-bf16.gguf", "tinyC-mtp-bf16.gguf", "tinyA-mix.gguf"}) {
-    TestModel exact =
-        TestModel::OnCpu(FixturePath(file), {.n_threads = 2, .activations = ActivationFormat::kF32},
-                         {.kv_format = KvFormat::kF32});
-    TestModel quantised = TestModel::OnCpu(FixturePath(file),
-                                           {.n_threads = 2, .activations = ActivationFormat::kAuto},
-                                           {.kv_format = KvFormat::kF32});
-    const int64_t vocab = exact.model->config().vocab_size;
-    double worst = 1;
-    for (const std::string prompt : {"short", "mid", "long"}) {
-      const auto ids = prompts[prompt]["ids"].get<std::vector<int32_t>>();
-      const std::vector<float> a = exact.Logits(ids), b = quantised.Logits(ids);
-      for (size_t begin = 0; begin < a.size(); begin += vocab) {
-        double ab = 0, aa = 0, bb = 0;
-        for (size_t i = begin; i < begin + vocab; ++i) {
-          ab += static_cast<double>(a[i]) * b[i];
-          aa += static_cast<double>(a[i]) * a[i];
-          bb += static_cast<double>(b[i]) * b[i];
-        }
-        const double cosine = ab / std::sqrt(aa * bb);
-        worst = std::min(worst, cosine);
-        EXPECT_GE(cosine, 0.999) << file << " " << prompt << " position " << begin / vocab;
-      }
-    }
-    printf("%s: smallest cosine %.6f\n", file.c_str(), worst);
-  }
-}
 
 }  // namespace
 }  // namespace holdfast
