@@ -336,6 +336,12 @@ Status FaultyFileSystem::MakeDir(const std::string& path) {
   return OkStatus();
 }
 
+Status FaultyFileSystem::MakePrivate(const std::string& path) {
+  std::lock_guard lock(mutex_);
+  HF_RETURN_IF_ERROR(Step("protecting", path, false));
+  return names_.contains(path) ? OkStatus() : ErrnoError(ENOENT, path);
+}
+
 Result<std::vector<std::string>> FaultyFileSystem::List(const std::string& path) {
   std::lock_guard lock(mutex_);
   HF_RETURN_IF_ERROR(Step("listing", path, false));

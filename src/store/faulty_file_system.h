@@ -60,6 +60,7 @@ class FaultyFileSystem final : public FileSystem {
   Status Rename(const std::string& from, const std::string& to) override;
   Status Unlink(const std::string& path) override;
   Status MakeDir(const std::string& path) override;
+  Status MakePrivate(const std::string& path) override;
   Result<std::vector<std::string>> List(const std::string& path) override;
   Status SyncDir(const std::string& path) override;
   Result<bool> Exists(const std::string& path) override;

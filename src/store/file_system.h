@@ -68,6 +68,8 @@ class FileSystem {
   virtual Status Unlink(const std::string& path) = 0;
   // 0700; fine when it is there already (and is a directory).
   virtual Status MakeDir(const std::string& path) = 0;
+  // Makes a directory of ours 0700; kPermissionDenied when it belongs to another user.
+  virtual Status MakePrivate(const std::string& path) = 0;
   // Names in `path`, without . and .., in no particular order.
   virtual Result<std::vector<std::string>> List(const std::string& path) = 0;
   virtual Status SyncDir(const std::string& path) = 0;

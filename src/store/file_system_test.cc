@@ -65,6 +65,14 @@ TEST_F(PosixFileSystemTest, WhatIsWrittenIsReadAndNobodyElseMay) {
   EXPECT_THAT(*fs_->List(dir_ + "/a"), UnorderedElementsAre("b"));
 }
 
+TEST_F(PosixFileSystemTest, ADirectoryOthersMayReadIsMadePrivate) {
+  ASSERT_EQ(::mkdir((dir_ + "/open").c_str(), 0755), 0);
+  ASSERT_EQ(::chmod((dir_ + "/open").c_str(), 0755), 0);
+  ASSERT_TRUE(fs_->MakePrivate(dir_ + "/open").ok());
+  EXPECT_EQ(Mode(dir_ + "/open"), 0700);
+  EXPECT_EQ(fs_->MakePrivate(dir_ + "/none").code(), StatusCode::kNotFound);
+}
+
 TEST_F(PosixFileSystemTest, ReadsEndWhereTheFileEnds) {
   const auto file = Write(fs_, dir_ + "/f", "hello");
   std::byte buffer[8];

@@ -1,13 +1,13 @@
 #include "store/parallel_read.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <atomic>
 #include <memory>
 #include <mutex>
 #include <system_error>
 #include <thread>
+
+#include "store/part_file.h"
 
 namespace holdfast {
 namespace {
@@ -46,9 +46,7 @@ class PiecedJob {
     if (!job_->status.ok()) return;
     const Hash128 found = stream_.Value();
     if (n_hashed_ == n_pieces_ && found == job_->hash) return;
-    job_->status =
-        DataLossError(fmt::format("{}: checksum {} of {} bytes at {}, wanted {}", job_->what,
-                                  found.Hex(), job_->dst.size(), job_->offset, job_->hash.Hex()));
+    job_->status = ChecksumError(job_->what, job_->offset, job_->dst.size(), found, job_->hash);
   }
 
  private:

@@ -106,6 +106,12 @@ std::string_view PartTypeName(PartType type) {
   return "?";
 }
 
+Status ChecksumError(const std::string& what, uint64_t offset, uint64_t n_bytes,
+                     const Hash128& found, const Hash128& wanted) {
+  return DataLossError(fmt::format("{}: checksum {} of {} bytes at {}, wanted {}", what,
+                                   found.Hex(), n_bytes, offset, wanted.Hex()));
+}
+
 Status ReadChecked(File* file, uint64_t offset, std::span<std::byte> dst, const Hash128& hash,
                    const std::string& what) {
   Hash128Stream stream;
@@ -117,8 +123,7 @@ Status ReadChecked(File* file, uint64_t offset, std::span<std::byte> dst, const 
   }
   const Hash128 found = stream.Value();
   if (found == hash) return OkStatus();
-  return DataLossError(fmt::format("{}: checksum {} of {} bytes at {}, wanted {}", what,
-                                   found.Hex(), dst.size(), offset, hash.Hex()));
+  return ChecksumError(what, offset, dst.size(), found, hash);
 }
 
 Result<std::unique_ptr<PartFileWriter>> PartFileWriter::Create(FileSystem* file_system,
@@ -290,7 +295,7 @@ Status PartFileReader::Check(const PartInfo& info, size_t piece_bytes) {
     done += dst.size();
   }
   if (stream.Value() == info.hash) return OkStatus();
-  return Damaged(info.offset, Describe(info) + ": wrong checksum");
+  return ChecksumError(Describe(info), info.offset, info.bytes, stream.Value(), info.hash);
 }
 
 }  // namespace holdfast

@@ -120,6 +120,10 @@ class PartFileReader {
   Hash128Stream headers_;
 };
 
+// kDataLoss naming `what` and both checksums.
+Status ChecksumError(const std::string& what, uint64_t offset, uint64_t n_bytes,
+                     const Hash128& found, const Hash128& wanted);
+
 // Reads `dst` from `file` at `offset` and checks it, in pieces that are hashed while they are in
 // the processor's cache. kDataLoss naming `what` when the checksum differs.
 Status ReadChecked(File* file, uint64_t offset, std::span<std::byte> dst, const Hash128& hash,

@@ -172,6 +172,18 @@ class PosixFileSystemImpl final : public FileSystem {
     return ErrnoError(error_number, "making directory " + path);
   }
 
+  Status MakePrivate(const std::string& path) override {
+    struct stat info;
+    if (::stat(path.c_str(), &info) != 0) return ErrnoError(errno, path);
+    if (info.st_uid != ::geteuid()) {
+      return PermissionDeniedError(fmt::format("{}: belongs to user {}, wanted our own ({})", path,
+                                               info.st_uid, ::geteuid()));
+    }
+    if ((info.st_mode & 077) == 0) return OkStatus();
+    if (::chmod(path.c_str(), 0700) != 0) return ErrnoError(errno, "chmod of " + path);
+    return OkStatus();
+  }
+
   Result<std::vector<std::string>> List(const std::string& path) override {
     DIR* dir = ::opendir(path.c_str());
     if (dir == nullptr) return ErrnoError(errno, "listing " + path);

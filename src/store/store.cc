@@ -44,6 +44,7 @@ class StoreImpl final : public Store {
     FileSystem* fs = core_.file_system;
     const std::string& dir = core_.options.dir;
     HF_RETURN_IF_ERROR(MakeDirs(fs, dir));
+    HF_RETURN_IF_ERROR(fs->MakePrivate(dir));
     HF_ASSIGN_OR_RETURN(core_.lock, fs->Lock(dir + "/lock"));
     HF_RETURN_IF_ERROR(MakeDirs(fs, core_.segments_dir));
     const std::string path = dir + "/catalogue.sqlite";

@@ -183,7 +183,7 @@ class StoreFaultTest : public ::testing::Test {
   Step SaveStep(const std::string& id, const std::vector<int32_t>& tokens, int64_t n_live,
                 std::vector<int64_t> positions) {
     return {
-        "save " + id, [=, this](Store* store) {
+        "save " + id, [=](Store* store) {
           SaveRequest request = Request(id, tokens, n_live, positions);
           request.title = fmt::format("{} at {}", id, n_live);
           request.messages = {
