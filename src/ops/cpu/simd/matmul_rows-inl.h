@@ -21,7 +21,7 @@ HF_INLINE int64_t XRow(const MatMulSlice& s, int64_t j) {
   return s.x_index != nullptr ? s.x_index[j] : j;
 }
 
-// Quantised activation rows of one call of a kernel.
+// Quantised activation rows j0 .. j0 + kX; past the end the last one repeats.
 template <int kX>
 struct Activations {
   const int8_t* codes[kX];
@@ -30,7 +30,7 @@ struct Activations {
 
   HF_INLINE Activations(const MatMulSlice& s, int64_t j0) {
     for (int x = 0; x < kX; ++x) {
-      const int64_t row = XRow(s, j0 + x);
+      const int64_t row = XRow(s, Min(j0 + x, s.n_x - 1));
       codes[x] = s.quantized.codes + row * s.n_cols;
       scales[x] = s.quantized.scales + row * (s.n_cols / s.quantized.group);
       sums16[x] = s.quantized.sums16 + row * (s.n_cols / 16);

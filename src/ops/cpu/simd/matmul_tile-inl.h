@@ -14,8 +14,9 @@ namespace {
 constexpr int kTileCols = 2560;
 // Activation rows whose lanes are kept while the columns of wider matrices pass.
 constexpr int kTileX = 128;
-// Activation rows in registers.
+// Activation rows in registers, and for a rest of few.
 constexpr int kStepX = HWY_ARCH_X86 && HWY_MAX_BYTES == 32 ? 4 : 8;
+constexpr int kSmallStepX = 4;
 
 struct Tile {
   alignas(64) uint8_t codes[kTileCols / 4][16][4];
@@ -27,7 +28,7 @@ struct Tile {
 
 struct TileScratch {
   Tile tile;
-  alignas(64) float lanes[kTileX][16][16];
+  alignas(64) float lanes[kTileX + kStepX][16][16];
   alignas(64) uint8_t rows[16][64];
   alignas(64) int16_t scales[16][16], pairs[16][16];
 };
@@ -242,20 +243,19 @@ void TileBlock(const MatMulSlice& s, int64_t r0, int n_rows, int64_t j0, int64_t
   TileScratch* scratch = Scratch();
   TileSource source;
   for (int i = 0; i < 16; ++i) source.row[i] = WeightRow(s, r0 + Min(i, n_rows - 1));
-  memset(scratch->lanes, 0, static_cast<size_t>(n_x) * sizeof scratch->lanes[0]);
+  memset(scratch->lanes, 0, static_cast<size_t>(n_x + kStepX - 1) * sizeof scratch->lanes[0]);
   for (int64_t column = 0; column < s.n_cols; column += kTileCols) {
     source.column = column;
     source.n_cols = static_cast<int>(Min(kTileCols, s.n_cols - column));
     if (!unpacked) UnpackTile<T>(source, scratch);
+    // The last activation row repeats where a step has more rows than are left.
     int64_t x = 0;
-    for (; x + kStepX <= n_x; x += kStepX) {
+    for (; x + kSmallStepX < n_x; x += kStepX) {
       TileColumns<T, kStepX>(s, scratch->tile, column, source.n_cols, j0 + x, scratch->lanes + x);
     }
-    for (; x + 2 <= n_x; x += 2) {
-      TileColumns<T, 2>(s, scratch->tile, column, source.n_cols, j0 + x, scratch->lanes + x);
-    }
     if (x < n_x) {
-      TileColumns<T, 1>(s, scratch->tile, column, source.n_cols, j0 + x, scratch->lanes + x);
+      TileColumns<T, kSmallStepX>(s, scratch->tile, column, source.n_cols, j0 + x,
+                                  scratch->lanes + x);
     }
   }
   for (int64_t x = 0; x < n_x; ++x) StoreTile(s, r0, n_rows, j0 + x, scratch->lanes[x]);
