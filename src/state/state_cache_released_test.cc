@@ -19,6 +19,14 @@ double Ms(std::chrono::steady_clock::time_point begin) {
       .count();
 }
 
+// Unoptimised and sanitised builds show that nothing is copied (409 MB of cells would take 50 ms or
+// more), optimised ones the promise itself.
+#ifdef NDEBUG
+constexpr double kLimitMs = 1.0;
+#else
+constexpr double kLimitMs = 10.0;
+#endif
+
 TEST(StateCacheReleasedTest, ParkAndResumeAt28785TokensTakeUnderAMillisecondAndAllocateNothing) {
   constexpr int64_t kTokens = 28'785;
   const auto backend = *CpuBackend::Create({.n_threads = 1});
@@ -57,8 +65,8 @@ TEST(StateCacheReleasedTest, ParkAndResumeAt28785TokensTakeUnderAMillisecondAndA
     c = *cache->Begin(match, prompt);
     resume_ms = std::min(resume_ms, Ms(begin));
   }
-  EXPECT_LT(park_ms, 1.0);
-  EXPECT_LT(resume_ms, 1.0);
+  EXPECT_LT(park_ms, kLimitMs);
+  EXPECT_LT(resume_ms, kLimitMs);
   const StateCacheStats after = cache->stats();
   EXPECT_EQ(after.pages.n_allocated, before.pages.n_allocated);
   EXPECT_EQ(after.running.n_allocated, before.running.n_allocated);

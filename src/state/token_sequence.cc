@@ -1,6 +1,7 @@
 #include "state/token_sequence.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/check.h"
 

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <random>
-
 namespace holdfast {
 namespace {
 
@@ -24,6 +22,18 @@ TEST(TokenSequenceTest, FirstDifferenceComparesIdsAndContentHashes) {
   EXPECT_EQ(FirstDifference(text, text, 9), 5);
   const std::vector<TokenId> edited = {5, 6, 7, 0, 9};
   EXPECT_EQ(FirstDifference({edited, one}, {ids, one}), 3);
+}
+
+TEST(TokenSequenceTest, FirstDifferenceOfLongRuns) {
+  const std::vector<TokenId> ids(10'000, 3);
+  for (int64_t at : {0, 1, 4095, 4096, 4097, 8191, 8192, 9999}) {
+    std::vector<TokenId> other = ids;
+    other[at] = 4;
+    for (int64_t from : {int64_t{0}, int64_t{1}, int64_t{5000}}) {
+      EXPECT_EQ(FirstDifference(ids, other, from), at < from ? 10'000 : at);
+    }
+  }
+  EXPECT_EQ(FirstDifference(ids, TokenView(ids).Prefix(8192)), 8192);
 }
 
 TEST(TokenSequenceTest, AppendFromAndTruncateKeepHashesWithTheirTokens) {
