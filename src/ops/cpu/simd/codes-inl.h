@@ -170,6 +170,30 @@ HF_INLINE Codes64 SignedAround(uint8_t middle, const Mask64& negative, const Cod
   return r;
 }
 
+// Eight octets. From registers: a vector load right behind narrower stores would wait for them.
+HF_INLINE Codes64 FromOctets(const uint64_t* g) {
+  Codes64 r;
+#if HWY_ARCH_X86
+  __m128i pairs[4];
+  HF_UNROLL for (int i = 0; i < 4; ++i) {
+    pairs[i] = _mm_set_epi64x(static_cast<int64_t>(g[2 * i + 1]), static_cast<int64_t>(g[2 * i]));
+  }
+  const __m256i low = _mm256_set_m128i(pairs[1], pairs[0]);
+  const __m256i high = _mm256_set_m128i(pairs[3], pairs[2]);
+#if HWY_MAX_BYTES == 64
+  r.v[0] = VU8{_mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1)};
+#else
+  r.v[0] = VU8{low};
+  r.v[1] = VU8{high};
+#endif
+#else
+  HF_UNROLL for (int i = 0; i < 4; ++i) {
+    r.v[i] = VU8{vcombine_u8(vcreate_u8(g[2 * i]), vcreate_u8(g[2 * i + 1]))};
+  }
+#endif
+  return r;
+}
+
 // 64 codes of 2 bits stored in sequence, four to a byte, in 16 bytes.
 HF_INLINE Codes64 UnpackPairsOfBits(const uint8_t* p) {
   Codes64 r;

@@ -19,17 +19,28 @@ HF_INLINE const T* Plain(const Table* table) {
 constexpr int kGridZ = 64;
 
 HF_INLINE Codes64 SignedGrid(const uint64_t* magnitudes, uint64_t signs) {
-  return SignedAround(kGridZ, BitsToMask(signs), Load64(magnitudes));
+  return SignedAround(kGridZ, BitsToMask(signs), FromOctets(magnitudes));
 }
 
-// Four sign bytes from 4 x 7 bits: the eighth bit makes the number of minus signs even.
-HF_INLINE uint64_t EvenSigns4(uint32_t bits) {
-  uint64_t signs = 0;
-  HF_UNROLL for (int l = 0; l < 4; ++l) {
-    const uint32_t v = (bits >> (7 * l)) & 127;
-    signs |= static_cast<uint64_t>(v | static_cast<uint32_t>(__builtin_parity(v)) << 7) << (8 * l);
-  }
-  return signs;
+// Sets bit 7 of every byte of seven bits so that the number of set bits is even.
+HF_INLINE uint64_t EvenParity(uint64_t v) {
+  uint64_t t = v ^ ((v >> 4) & 0x0707070707070707);
+  t ^= t >> 2;
+  t ^= t >> 1;
+  return v | (t & 0x0101010101010101) << 7;
+}
+
+// Eight sign bytes from the low 28 bits of two words, 7 bits each.
+HF_INLINE uint64_t EvenSigns8(uint32_t w0, uint32_t w1) {
+  const uint64_t w = w0 | static_cast<uint64_t>(w1) << 32;
+  return EvenParity((w & 0x0000007f0000007f) | ((w << 1) & 0x00007f0000007f00) |
+                    ((w << 2) & 0x007f0000007f0000) | ((w << 3) & 0x7f0000007f000000));
+}
+
+// The low bytes of four 16-bit numbers below 256.
+HF_INLINE uint64_t PackBytes(uint64_t v) {
+  v = (v | v >> 8) & 0x0000ffff0000ffff;
+  return (v | v >> 16) & 0xffffffff;
 }
 
 HF_INLINE uint64_t TwoQuads(uint32_t first, uint32_t second) {
@@ -55,12 +66,12 @@ struct TypeIQ2_XXS {
   static HF_INLINE Codes64 Codes(const uint8_t* b) {
     const uint64_t* grid = Plain<uint64_t>(&kIq2xxsGrid);
     const uint8_t* q = b + 2 + 16 * c;
-    alignas(64) uint64_t g[8];
+    uint64_t g[8];
     HF_UNROLL for (int l = 0; l < 4; ++l) {
       g[l] = grid[q[l]];
       g[4 + l] = grid[q[8 + l]];
     }
-    return SignedGrid(g, EvenSigns4(LoadU32(q + 4)) | EvenSigns4(LoadU32(q + 12)) << 32);
+    return SignedGrid(g, EvenSigns8(LoadU32(q + 4), LoadU32(q + 12)));
   }
   static HF_INLINE void Scales(const uint8_t* b, S16* scales, S16*) {
     *scales = S16FromBytesTwice(OddBytes(TopNibbles(b + 6, 8)));
@@ -73,13 +84,7 @@ struct TypeIQ2_XXS {
 HF_INLINE S16 NibbleScales(const uint8_t* p) {
   constexpr uint64_t k4 = 0x0f0f0f0f0f0f0f0f;
   const uint64_t s = LoadU64(p);
-  const uint64_t low = OddBytes(s & k4), high = OddBytes((s >> 4) & k4);
-  uint8_t bytes[16];
-  HF_UNROLL for (int i = 0; i < 8; ++i) {
-    bytes[2 * i] = static_cast<uint8_t>(low >> (8 * i));
-    bytes[2 * i + 1] = static_cast<uint8_t>(high >> (8 * i));
-  }
-  return S16FromI8(bytes);
+  return S16FromAlternating(OddBytes(s & k4), OddBytes((s >> 4) & k4));
 }
 
 struct TypeIQ2_XS {
@@ -89,15 +94,11 @@ struct TypeIQ2_XS {
   static HF_INLINE Codes64 Codes(const uint8_t* b) {
     const uint64_t* grid = Plain<uint64_t>(&kIq2xsGrid);
     const uint8_t* p = b + 2 + 16 * c;
-    alignas(64) uint64_t g[8];
-    uint64_t signs = 0;
-    HF_UNROLL for (int l = 0; l < 8; ++l) {
-      const uint32_t q = p[2 * l] | static_cast<uint32_t>(p[2 * l + 1]) << 8;
-      const uint32_t v = q >> 9;
-      g[l] = grid[q & 511];
-      signs |= static_cast<uint64_t>(v | static_cast<uint32_t>(__builtin_parity(v)) << 7)
-               << (8 * l);
-    }
+    uint64_t g[8];
+    HF_UNROLL for (int l = 0; l < 8; ++l) g[l] = grid[LoadU16(p + 2 * l) & 511];
+    constexpr uint64_t k7 = 0x007f007f007f007f;
+    const uint64_t first = PackBytes((LoadU64(p) >> 9) & k7);
+    const uint64_t signs = EvenParity(first | PackBytes((LoadU64(p + 8) >> 9) & k7) << 32);
     return SignedGrid(g, signs);
   }
   static HF_INLINE void Scales(const uint8_t* b, S16* scales, S16*) {
@@ -113,7 +114,7 @@ struct TypeIQ2_S {
   template <int c>
   static HF_INLINE Codes64 Codes(const uint8_t* b) {
     const uint64_t* grid = Plain<uint64_t>(&kIq2sGrid);
-    alignas(64) uint64_t g[8];
+    uint64_t g[8];
     HF_UNROLL for (int l = 0; l < 8; ++l) {
       const uint32_t high = (b[66 + 2 * c + l / 4] >> (2 * (l % 4))) & 3;
       g[l] = grid[b[2 + 8 * c + l] | high << 8];
@@ -134,9 +135,9 @@ struct TypeIQ3_XXS {
   static HF_INLINE Codes64 Codes(const uint8_t* b) {
     const uint32_t* grid = Plain<uint32_t>(&kIq3xxsGrid);
     const uint8_t *q = b + 2 + 16 * c, *w = b + 66 + 8 * c;
-    alignas(64) uint64_t g[8];
+    uint64_t g[8];
     HF_UNROLL for (int l = 0; l < 8; ++l) g[l] = TwoQuads(grid[q[2 * l]], grid[q[2 * l + 1]]);
-    return SignedGrid(g, EvenSigns4(LoadU32(w)) | EvenSigns4(LoadU32(w + 4)) << 32);
+    return SignedGrid(g, EvenSigns8(LoadU32(w), LoadU32(w + 4)));
   }
   static HF_INLINE void Scales(const uint8_t* b, S16* scales, S16*) {
     *scales = S16FromBytesTwice(OddBytes(TopNibbles(b + 66, 4)));
@@ -152,21 +153,16 @@ struct TypeIQ3_S {
   static HF_INLINE Codes64 Codes(const uint8_t* b) {
     const uint32_t* grid = Plain<uint32_t>(&kIq3sGrid);
     const uint8_t* q = b + 2 + 16 * c;
-    const uint32_t high = b[66 + 2 * c] | static_cast<uint32_t>(b[67 + 2 * c]) << 8;
-    alignas(64) uint64_t g[8];
+    const uint32_t high = static_cast<uint32_t>(LoadU16(b + 66 + 2 * c)) << 8;
+    uint64_t g[8];
     HF_UNROLL for (int l = 0; l < 8; ++l) {
-      g[l] = TwoQuads(grid[q[2 * l] | ((high >> (2 * l)) & 1) << 8],
-                      grid[q[2 * l + 1] | ((high >> (2 * l + 1)) & 1) << 8]);
+      g[l] = TwoQuads(grid[q[2 * l] | ((high >> (2 * l)) & 256)],
+                      grid[q[2 * l + 1] | ((high >> (2 * l + 1)) & 256)]);
     }
     return SignedGrid(g, LoadU64(b + 74 + 8 * c));
   }
   static HF_INLINE void Scales(const uint8_t* b, S16* scales, S16*) {
-    const uint32_t s = LoadU32(b + 106);
-    uint64_t nibbles = 0;
-    HF_UNROLL for (int i = 0; i < 8; ++i) {
-      nibbles |= static_cast<uint64_t>((s >> (4 * i)) & 15) << (8 * i);
-    }
-    *scales = S16FromBytesTwice(OddBytes(nibbles));
+    *scales = S16FromBytesTwice(OddBytes(SpreadNibbles(LoadU32(b + 106))));
   }
   static constexpr int kD = 0, kM = 0;
   static constexpr float kDFactor = 1.0f;

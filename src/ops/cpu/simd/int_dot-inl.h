@@ -112,6 +112,16 @@ HF_INLINE S16 AddS16(const S16& s, int by) {
 HF_INLINE S16 S16FromI8(const void* p) {
   return {_mm256_cvtepi8_epi16(_mm_loadu_si128(static_cast<const __m128i*>(p)))};
 }
+// 8 + 8 signed bytes.
+HF_INLINE S16 S16FromBytes(uint64_t low, uint64_t high) {
+  return {
+      _mm256_cvtepi8_epi16(_mm_set_epi64x(static_cast<int64_t>(high), static_cast<int64_t>(low)))};
+}
+// Byte i of even, byte i of odd, for i = 0 .. 7.
+HF_INLINE S16 S16FromAlternating(uint64_t even, uint64_t odd) {
+  return {_mm256_cvtepi8_epi16(_mm_unpacklo_epi8(_mm_cvtsi64_si128(static_cast<int64_t>(even)),
+                                                 _mm_cvtsi64_si128(static_cast<int64_t>(odd))))};
+}
 // 8 bytes, each twice.
 HF_INLINE S16 S16FromBytesTwice(uint64_t bytes) {
   const __m256i v = _mm256_set1_epi64x(static_cast<int64_t>(bytes));
@@ -389,6 +399,13 @@ HF_INLINE S16 AddS16(const S16& s, int by) {
 HF_INLINE S16 S16FromI8(const void* p) {
   const int8x16_t v = vld1q_s8(static_cast<const int8_t*>(p));
   return {{vmovl_s8(vget_low_s8(v)), vmovl_high_s8(v)}};
+}
+HF_INLINE S16 S16FromBytes(uint64_t low, uint64_t high) {
+  return {{vmovl_s8(vcreate_s8(low)), vmovl_s8(vcreate_s8(high))}};
+}
+HF_INLINE S16 S16FromAlternating(uint64_t even, uint64_t odd) {
+  const int8x8x2_t zipped = vzip_s8(vcreate_s8(even), vcreate_s8(odd));
+  return {{vmovl_s8(zipped.val[0]), vmovl_s8(zipped.val[1])}};
 }
 HF_INLINE S16 S16FromBytesTwice(uint64_t bytes) {
   const int16x8_t v = vreinterpretq_s16_u16(vmovl_u8(vcreate_u8(bytes)));

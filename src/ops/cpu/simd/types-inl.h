@@ -26,6 +26,20 @@ HF_INLINE uint64_t LoadU64(const uint8_t* p) {
   return v;
 }
 
+// The eight nibbles of 32 bits, from the low end, one byte each.
+HF_INLINE uint64_t SpreadNibbles(uint64_t x) {
+  x = (x | x << 16) & 0x0000ffff0000ffff;
+  x = (x | x << 8) & 0x00ff00ff00ff00ff;
+  return (x | x << 4) & 0x0f0f0f0f0f0f0f0f;
+}
+
+// The eight pairs of bits of 16 bits, one byte each.
+HF_INLINE uint64_t SpreadPairsOfBits(uint64_t x) {
+  x = (x | x << 24) & 0x000000ff000000ff;
+  x = (x | x << 12) & 0x000f000f000f000f;
+  return (x | x << 6) & 0x0303030303030303;
+}
+
 alignas(16) constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                                1,    13,   25,  38,  53,  69,  89,  113};
 
@@ -172,11 +186,9 @@ struct TypeQ2_K {
   }
   static HF_INLINE void Scales(const uint8_t* b, S16* scales, S16* mins) {
     constexpr uint64_t k4 = 0x0f0f0f0f0f0f0f0f;
-    const uint64_t s[2] = {LoadU64(b), LoadU64(b + 8)};
-    const uint64_t low[2] = {s[0] & k4, s[1] & k4};
-    const uint64_t high[2] = {(s[0] >> 4) & k4, (s[1] >> 4) & k4};
-    *scales = S16FromI8(low);
-    *mins = S16FromI8(high);
+    const uint64_t low = LoadU64(b), high = LoadU64(b + 8);
+    *scales = S16FromBytes(low & k4, high & k4);
+    *mins = S16FromBytes((low >> 4) & k4, (high >> 4) & k4);
   }
   static constexpr int kD = 80, kM = 82;
   static constexpr float kDFactor = 1.0f;
@@ -196,9 +208,9 @@ struct TypeQ3_K {
     const uint64_t low = LoadU64(b + 96);
     const uint64_t t = LoadU32(b + 104);
     const uint64_t high = t | (t >> 2) << 32;  // groups 0-7; 8-15 are four bits up
-    const uint64_t s[2] = {(low & k4) | (high & k2) << 4, ((low >> 4) & k4) | ((high >> 4) & k2)
-                                                                                  << 4};
-    *scales = AddS16(S16FromI8(s), -32);
+    *scales = AddS16(
+        S16FromBytes((low & k4) | (high & k2) << 4, ((low >> 4) & k4) | ((high >> 4) & k2) << 4),
+        -32);
   }
   static constexpr int kD = 108, kM = 0;
   static constexpr float kDFactor = 1.0f;
@@ -212,13 +224,8 @@ struct TypeIQ4_XS {
     return Lookup16(kIq4Values, Nibbles(b + 8 + 32 * c, b + 24 + 32 * c));
   }
   static HF_INLINE void Scales(const uint8_t* b, S16* scales, S16*) {
-    const uint32_t high = b[2] | static_cast<uint32_t>(b[3]) << 8;
-    uint64_t bytes = 0;
-    HF_UNROLL for (int i = 0; i < 8; ++i) {
-      const uint32_t scale = ((b[4 + i / 2] >> (4 * (i & 1))) & 15) | ((high >> (2 * i)) & 3) << 4;
-      bytes |= static_cast<uint64_t>(scale) << (8 * i);
-    }
-    *scales = AddS16(S16FromBytesTwice(bytes), -32);
+    const uint64_t high = SpreadPairsOfBits(LoadU16(b + 2));
+    *scales = AddS16(S16FromBytesTwice(SpreadNibbles(LoadU32(b + 4)) | high << 4), -32);
   }
   static constexpr int kD = 0, kM = 0;
   static constexpr float kDFactor = 1.0f;
