@@ -245,8 +245,15 @@ Persistence::Done Persistence::Save(const Job& job) {
     const BlockReader& block =
         part.running ? RunningAt(snapshot, part.index) : snapshot.pages[part.index];
     Buffer* buffer = part.section == StateSection::kTrunk ? block.trunk() : block.draft();
-    return model_->backend()->WithHostBytes(buffer,
-                                            [&](std::span<std::byte> bytes) { return use(bytes); });
+    const StateLayout& layout =
+        part.section == StateSection::kTrunk ? cache_->trunk_layout() : *cache_->draft_layout();
+    const int64_t n_cells = n_live - part.index * layout.page_tokens();
+    return model_->backend()->WithHostBytes(buffer, [&](std::span<std::byte> bytes) {
+      if (part.running || n_cells >= layout.page_tokens()) return use(bytes);
+      std::vector<std::byte> own(bytes.begin(), bytes.end());
+      layout.ClearCells(own, static_cast<int>(n_cells));
+      return use(own);
+    });
   };
   done.receipt = store_->Save(request);
   return done;

@@ -160,7 +160,7 @@ void Scheduler::Finish(Active* a, FinishReason reason, Status status, bool keep)
   Conversation* c = a->conversation;
   const std::string id = c->id();
   if (!keep) {
-    cache_->Discard(c);
+    cache_->ParkAtCheckpoint(c);
   } else {
     if (c->n_computed() > 0 && a->decoding()) cache_->TakeCheckpoint(c, CheckpointKind::kTurnEnd);
     if (persistence_ != nullptr) persistence_->TurnEnded(c);

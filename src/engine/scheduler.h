@@ -123,7 +123,8 @@ class Scheduler {
   std::optional<TokenId> TakeToken(Turn* turn, std::span<float> logits);
   Status CommitWindows(std::span<const Turn> turns, const Batch& batch);
   void EndTurn(Turn* turn);
-  void Finish(Active* active, FinishReason reason, Status status, bool keep);
+  void Finish(Active* active, FinishReason reason, Status status,
+              bool keep);  // keep false: only up to its newest checkpoint
   void ReportFinish(Active* active, FinishReason reason, Status status);
   void EraseFinished();
 

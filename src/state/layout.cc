@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include <cstring>
 #include <map>
 
 namespace holdfast {
@@ -28,8 +29,8 @@ size_t CellValueBytes(KvFormat format) {
 
 class PartList {
  public:
-  void Add(PartKind kind, int layer, size_t bytes) {
-    parts_.push_back({kind, layer, end_, bytes});
+  void Add(PartKind kind, int layer, size_t bytes, int n_runs = 1, int tokens_per_item = 1) {
+    parts_.push_back({kind, layer, end_, bytes, n_runs, tokens_per_item});
     end_ = AlignUp(end_ + bytes, kPartAlignment);
   }
   std::vector<Part> Take() { return std::move(parts_); }
@@ -48,14 +49,16 @@ void AddQsaLayer(const ModelConfig& config, KvFormat format, int layer, size_t r
   const size_t codes = vectors * head_dim * CellValueBytes(format);
   const size_t scales = vectors * (head_dim / CellGroup(config.head_dim)) * sizeof(uint16_t);
   for (bool key : {true, false}) {
-    cells->Add(key ? PartKind::kKeys : PartKind::kValues, layer, codes);
+    cells->Add(key ? PartKind::kKeys : PartKind::kValues, layer, codes, config.n_kv_heads);
     if (format == KvFormat::kInt8) {
-      cells->Add(key ? PartKind::kKeyScales : PartKind::kValueScales, layer, scales);
+      cells->Add(key ? PartKind::kKeyScales : PartKind::kValueScales, layer, scales,
+                 config.n_kv_heads);
     }
   }
   if (ratio == 0) return;
   const size_t raw_key = sizeof(float) * config.index_dim;
-  cells->Add(PartKind::kPooledKeys, layer, page_tokens / ratio * raw_key);
+  cells->Add(PartKind::kPooledKeys, layer, page_tokens / ratio * raw_key, config.index_dim,
+             static_cast<int>(ratio));
   running->Add(PartKind::kIndexerTail, layer, (ratio - 1) * raw_key);
 }
 
@@ -186,6 +189,17 @@ const Part* StateLayout::FindCell(int layer, PartKind kind) const {
 
 const Part* StateLayout::FindRunning(int layer, PartKind kind) const {
   return Find(running_parts_, layer, kind);
+}
+
+void StateLayout::ClearCells(std::span<std::byte> page, int first_token) const {
+  for (const Part& part : cell_parts_) {
+    const size_t run_bytes = part.bytes / part.n_runs;
+    const size_t n_items = page_tokens_ / part.tokens_per_item;
+    const size_t kept = first_token / part.tokens_per_item * (run_bytes / n_items);
+    for (int run = 0; run < part.n_runs; ++run) {
+      std::memset(page.data() + part.offset + run * run_bytes + kept, 0, run_bytes - kept);
+    }
+  }
 }
 
 std::string StateLayout::Describe() const {

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,6 +43,9 @@ struct Part {
   int layer;      // as in the file; the draft layer is n_layers
   size_t offset;  // in the page or in the running state; 64-byte aligned
   size_t bytes;
+  // Cell parts: `n_runs` runs, each of page_tokens / tokens_per_item items of equal size.
+  int n_runs = 1;
+  int tokens_per_item = 1;
 };
 
 // Which buffers a layout describes: the trunk's, or those of the draft (MTP) layer, which are
@@ -75,6 +79,9 @@ class StateLayout {
 
   // Hash of everything above: two layouts with equal keys hold the same bytes in the same places.
   uint64_t key() const { return key_; }
+  // Zeroes what belongs to tokens from `first_token` of a page on: the cells of a partial page
+  // behind its last token may be another conversation's. `page` is page_bytes() long.
+  void ClearCells(std::span<std::byte> page, int first_token) const;
   // A table for people: parts, bytes per token, bytes of a page and of a running state.
   std::string Describe() const;
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace holdfast {
 namespace {
 
@@ -72,6 +74,25 @@ TEST(StateLayoutTest, KeyChangesWithEverythingThatMovesAByte) {
   ModelConfig other = config;
   other.index_dim = 64;
   EXPECT_NE(key, StateLayout::Create(other, KvFormat::kInt8)->key());
+}
+
+TEST(StateLayoutTest, ClearCellsKeepsExactlyTheTokensBefore) {
+  const ModelConfig config = ReleasedConfig();
+  const auto layout = StateLayout::Create(config, KvFormat::kInt8);
+  std::vector<std::byte> page(layout->page_bytes(), std::byte{1});
+  layout->ClearCells(page, 6);  // one complete block of four and two tokens
+  const auto count = [&](PartKind kind) {
+    const Part& part = *layout->FindCell(3, kind);
+    return std::count(page.begin() + part.offset, page.begin() + part.offset + part.bytes,
+                      std::byte{1});
+  };
+  EXPECT_EQ(count(PartKind::kKeys), 2 * 6 * 256);
+  EXPECT_EQ(count(PartKind::kValueScales), 2 * 6 * 4 * 2);
+  EXPECT_EQ(count(PartKind::kPooledKeys), 128 * 1 * 4);
+  // Of the second head the first six tokens, no others.
+  const Part& keys = *layout->FindCell(3, PartKind::kKeys);
+  EXPECT_EQ(page[keys.offset + keys.bytes / 2], std::byte{1});
+  EXPECT_EQ(page[keys.offset + keys.bytes / 2 + 6 * 256], std::byte{0});
 }
 
 TEST(StateLayoutTest, RefusesPagesThatCutABlock) {
