@@ -129,9 +129,9 @@ class Chat {
         ReplyAssembler(model_->tokenizer, std::move(parser), {}),
         [&](const GenerationEvent& event) { Show(event, &content, &reasoning); },
         &InterruptCatcher::pressed);
+    if (!finished.ok()) return Fail(finished.status());
     SetDim(false);
     out_ << std::endl;
-    if (!finished.ok()) return Fail(finished.status());
     if (finished->result.reason == FinishReason::kError) return Fail(ReplyStatus(*finished));
     if (finished->result.reason == FinishReason::kCancelled) Say("stopped");
     if (finished->result.reason == FinishReason::kContextFull) Say("the context is full");

@@ -12,6 +12,7 @@
 #include "cli/perplexity.h"
 #include "cli/run.h"
 #include "cli/serve.h"
+#include "cli/sessions.h"
 #include "cli/synth.h"
 #include "cli/tokenize.h"
 #include "state/layout.h"
@@ -49,9 +50,39 @@ void AddEngineFlags(CLI::App* app, ModelOptions* options) {
   AddModelFlags(app, options);
   app->add_option("--mtp", options->mtp,
                   "draft-head sidecar (GGUF), or off; default: one beside the model");
+  app->add_option("--draft", options->draft,
+                  "guesses ahead by the draft head: auto, off or a number (same replies)")
+      ->capture_default_str();
   app->add_option("-c,--ctx", options->ctx,
                   "context length in tokens; 0: as trained, or what memory allows")
       ->check(CLI::NonNegativeNumber);
+}
+
+void AddCacheFlags(CLI::App* app, CacheOptions* options) {
+  app->add_option("--cache-ram", options->cache_ram,
+                  "RAM for parked conversations: a size such as 8G, or auto; 0: none")
+      ->capture_default_str();
+  app->add_option("--cache-min-free", options->cache_min_free, "RAM that stays free in the host")
+      ->capture_default_str();
+  app->add_option("--cache-min-tokens", options->cache_min_tokens,
+                  "WRITE[,READ]: shorter conversations are not kept, shorter matches not used")
+      ->capture_default_str();
+  app->add_option("--memory-limit", options->memory_limit,
+                  "RAM this process may take; default: what the host and its cgroups allow");
+  app->add_option("--store", options->store, "folder of saved conversations, default, or off")
+      ->capture_default_str();
+  app->add_option("--cache-disk", options->cache_disk, "size of the store's files; 0: no limit")
+      ->capture_default_str();
+  app->add_option(
+         "--autosave", options->autosave,
+         "turn: a reply ends when it is saved; idle: soon after; off: on eviction and exit")
+      ->capture_default_str();
+  app->add_option("--autosave-interval", options->autosave_interval_s,
+                  "seconds within which an idle save is done")
+      ->capture_default_str();
+  app->add_option("--store-write-limit", options->store_write_limit,
+                  "bytes saves may write in an hour; 0: no limit")
+      ->capture_default_str();
 }
 
 Command RunCommand(CLI::App* parent) {
@@ -101,8 +132,7 @@ Command ServeCommand(CLI::App* parent) {
                   "key a client must send; may be given repeatedly");
   app->add_flag("--insecure", options->insecure, "allow an address others can reach without a key");
   app->add_option("--alias", options->alias, "the model's name in responses");
-  app->add_option("--store", options->store, "folder of kept conversations, or off")
-      ->capture_default_str();
+  AddCacheFlags(app, &options->cache);
   app->add_option("--slots", options->slots, "requests that are computed together")
       ->capture_default_str();
   app->add_option("--step-target-ms", options->step_target_ms,
@@ -196,8 +226,9 @@ Command SynthCommand(CLI::App* parent) {
 }  // namespace
 
 std::vector<Command> MakeCommands(CLI::App* app) {
-  return {RunCommand(app),        ChatCommand(app),    ServeCommand(app),    LogitsCommand(app),
-          PerplexityCommand(app), InspectCommand(app), TokenizeCommand(app), SynthCommand(app)};
+  return {RunCommand(app),      ChatCommand(app),       ServeCommand(app),
+          LogitsCommand(app),   PerplexityCommand(app), InspectCommand(app),
+          TokenizeCommand(app), SynthCommand(app),      SessionsCommand(app)};
 }
 
 }  // namespace holdfast::cli

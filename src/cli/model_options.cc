@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <filesystem>
 #include <regex>
 
@@ -12,6 +13,20 @@ namespace {
 
 Status NameFlag(const char* flag, const Status& status) {
   return Status(status.code(), fmt::format("{}: {}", flag, status.message()));
+}
+
+Status ReadDraft(const std::string& text, int* max_drafts) {
+  if (text == "auto" || text == "off") {
+    *max_drafts = text == "auto" ? -1 : 0;
+    return OkStatus();
+  }
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *max_drafts);
+  if (error == std::errc() && end == text.data() + text.size() && *max_drafts >= 0 &&
+      *max_drafts <= DraftPolicy::kMaxDepth) {
+    return OkStatus();
+  }
+  return InvalidArgumentError(
+      fmt::format("--draft: '{}', wanted auto, off or 0 to {}", text, DraftPolicy::kMaxDepth));
 }
 
 }  // namespace
@@ -27,6 +42,7 @@ Result<EngineOptions> ToEngineOptions(const ModelOptions& options) {
   engine.ctx = options.ctx;
   engine.n_threads = options.threads;
   engine.kernels = options.kernels;
+  HF_RETURN_IF_ERROR(ReadDraft(options.draft, &engine.max_drafts));
   const Result<KvFormat> kv = ParseKvFormat(options.kv);
   if (!kv.ok()) return NameFlag("--kv", kv.status());
   engine.kv_format = *kv;

@@ -18,6 +18,7 @@ struct ModelOptions {
   std::string kv = "int8";
   std::string activations = "auto";
   std::string kernels = "auto";
+  std::string draft = "auto";  // auto, off, or guesses in a window
 };
 
 // Finds the files and parses the names. Errors name the flag.

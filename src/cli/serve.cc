@@ -25,9 +25,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Longer than any queue should be; a request of which nothing is heard for so long is stuck.
-constexpr seconds kSilentRequest{1800};
-
 Status Validate(const ServeOptions& options) {
   const auto check = [](const char* flag, int64_t value, int64_t low, int64_t high) {
     if (value >= low && value <= high) return OkStatus();
@@ -78,6 +75,7 @@ class Service {
  private:
   void Load(const EngineOptions& engine_options);
   void OnStall(const std::string& name, milliseconds silent, const std::string& threads);
+  void CheckSteps();
   void Close();
 
   const ServeOptions& options_;
@@ -139,15 +137,19 @@ void Service::OnStall(const std::string& name, milliseconds silent, const std::s
   if (n > 0) spdlog::error("{} requests have been failed because of it", n);
 }
 
+void Service::CheckSteps() {
+  const auto silence = running_.silence();
+  if (silence && *silence >= seconds(options_.stall_timeout_s)) {
+    OnStall("the engine", *silence, DescribeThreads());
+  }
+}
+
 Status Service::Run(StopSignals& signals) {
   bool announced = false;
   int signal_number = 0;
   while (signal_number == 0) {
     signal_number = signals.WaitFor(milliseconds(200));
-    running_.FailSilent(kSilentRequest,
-                        DeadlineExceededError(fmt::format("nothing happened with this request for "
-                                                          "{} s",
-                                                          kSilentRequest.count())));
+    CheckSteps();
     if (announced || !loading_done_) continue;
     if (!load_status_.ok()) break;
     announced = true;
@@ -194,9 +196,7 @@ Status RunServe(const ServeOptions& options, std::ostream& out) {
   engine_options.n_slots = options.slots;
   engine_options.step_target_ms = options.step_target_ms;
   HF_RETURN_IF_ERROR(engine_options.Validate());
-  if (options.store != "off") {
-    return UnimplementedError("--store takes only \"off\" in this version");
-  }
+  HF_RETURN_IF_ERROR(ApplyCacheOptions(options.cache, &engine_options));
   StopSignals signals;
   Service service(options, out);
   HF_RETURN_IF_ERROR(service.Open(engine_options));

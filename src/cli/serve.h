@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/cache_options.h"
 #include "cli/model_options.h"
 
 namespace holdfast::cli {
@@ -18,7 +19,7 @@ struct ServeOptions {
   std::vector<std::string> api_keys;
   bool insecure = false;
   std::string alias;  // the model's name in responses; empty: its file's
-  std::string store = "off";
+  CacheOptions cache;
   int slots = 4;
   double step_target_ms = 100.0;
   int shutdown_timeout_s = 10;  // for running replies after SIGTERM

@@ -119,8 +119,7 @@ Status Engine::Load(const Progress& progress) {
                           .consent = [this](size_t bytes) { return guard_->Consent(bytes); }}));
   if (!options_.store_dir.empty()) {
     progress("opening the store", 0.9);
-    HF_ASSIGN_OR_RETURN(
-        persistence_,
+    auto persistence =
         Persistence::Create({.dir = options_.store_dir,
                              .autosave = options_.autosave,
                              .interval_s = options_.autosave_interval_s,
@@ -128,7 +127,15 @@ Status Engine::Load(const Progress& progress) {
                              .write_limit_bytes_per_hour = options_.store_write_limit_bytes,
                              .numerics_key = NumericsKey(options_.activations, {}),
                              .ctx = plan_.ctx},
-                            model_.get(), cache_.get()));
+                            model_.get(), cache_.get());
+    if (!persistence.ok() && options_.store_required) return persistence.status();
+    if (persistence.ok()) {
+      persistence_ = *std::move(persistence);
+    } else {
+      plan_.notes.push_back("nothing is kept on disk: " + persistence.status().message());
+    }
+  }
+  if (persistence_) {
     cache_->set_evict_hook([this](const Conversation& c) { return persistence_->Evict(c); });
   }
   scheduler_ =

@@ -44,6 +44,7 @@ struct EngineOptions {
   std::optional<uint64_t> memory_limit_bytes;
   int64_t min_write_tokens = 0, min_read_tokens = 0;
   std::string store_dir;  // empty: nothing is kept on disk
+  bool store_required = true;       // false: without it when it cannot be opened, which is said
   Autosave autosave = Autosave::kIdle;
   double autosave_interval_s = 10.0;
   uint64_t cache_disk_bytes = 0;                      // 0: no limit

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "store/identity_cache.h"
 #include "store/model_identity.h"
 
 namespace holdfast {
@@ -37,11 +38,6 @@ Status WithAllHostBytes(Backend* backend, std::span<Buffer* const> buffers,
   });
 }
 
-// The sampled identity costs reads all over the files: kept in the store by the files' state.
-ModelIdentity IdentityOf(const Model& model) {
-  return ProvisionalIdentity(model.file(), model.mtp_file(), model.config());
-}
-
 const BlockReader& RunningAt(const ConversationSnapshot& snapshot, int64_t position) {
   for (const CheckpointSnapshot& checkpoint : snapshot.checkpoints) {
     if (checkpoint.position == position) return checkpoint.running;
@@ -65,14 +61,16 @@ Persistence::Persistence(const PersistenceOptions& options, Model* model, StateC
 Result<std::unique_ptr<Persistence>> Persistence::Create(const PersistenceOptions& options,
                                                          Model* model, StateCache* cache) {
   std::unique_ptr<Persistence> p(new Persistence(options, model, cache));
-  const StoreKeys keys =
-      MakeStoreKeys(IdentityOf(*model), cache->trunk_layout(), cache->draft_layout(),
-                    options.numerics_key, model->config().vocab_size, options.ctx);
   HF_ASSIGN_OR_RETURN(
       p->store_, Store::Open({.dir = options.dir,
                               .disk_budget_bytes = options.disk_budget_bytes,
                               .write_limit_bytes_per_hour = options.write_limit_bytes_per_hour},
-                             keys));
+                             std::nullopt));
+  const ModelIdentity identity =
+      IdentifyModel(p->store_.get(), model->file(), model->mtp_file(), model->config());
+  HF_RETURN_IF_ERROR(p->store_->UseKeys(MakeStoreKeys(identity, cache->trunk_layout(),
+                                                      cache->draft_layout(), options.numerics_key,
+                                                      model->config().vocab_size, options.ctx)));
   for (const std::string& notice : p->store_->notices()) spdlog::warn("store: {}", notice);
   HF_ASSIGN_OR_RETURN(p->log_, model->backend()->Allocate(model->log_bytes()));
   p->worker_ = std::thread([raw = p.get()] { raw->Work(); });

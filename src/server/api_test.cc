@@ -8,6 +8,7 @@
 
 #include "server/fake_generator.h"
 #include "server/json.h"
+#include "server/running_generations.h"
 
 namespace holdfast {
 namespace {
@@ -345,6 +346,36 @@ TEST_F(ApiTest, SamplingFieldsReachTheEngine) {
   EXPECT_EQ(p.logit_bias[1].second, -std::numeric_limits<float>::infinity());
   EXPECT_EQ(request.max_tokens, 3);
   EXPECT_TRUE(request.ignore_eos);
+}
+
+TEST_F(ApiTest, ARandomSeedIsReturnedAndExactInJavaScript) {
+  const Json first = ChatJson(Hello()), second = ChatJson(With(Hello(), "seed", -1));
+  EXPECT_EQ(first["seed"], *fake_.generator.requests()[0].sampling.seed);
+  EXPECT_LE(first["seed"].get<uint64_t>(), uint64_t{1} << 53);
+  EXPECT_NE(first["seed"], second["seed"]);
+}
+
+TEST_F(ApiTest, AReplyThatIsFailedFromOutsideEndsAtOnce) {
+  fake_.generator.Hold();
+  RunningGenerations running;
+  auto service = std::make_shared<ModelService>(*fake_.service);
+  service->running = &running;
+  state_.Set(service);
+  HttpRequest request;
+  request.method = "POST";
+  request.path = "/v1/chat/completions";
+  request.body = ToText(Hello());
+  HttpReply reply = handler_(request);
+  EXPECT_EQ(running.count(), 1);
+  EXPECT_FALSE(RunningGenerations().silence());
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_GE(running.silence(), std::chrono::milliseconds(20));
+  EXPECT_EQ(running.FailAll(DeadlineExceededError("the step hangs")), 1);
+  EXPECT_FALSE(running.silence());  // it has ended
+  const HttpResponse response = Collect(std::move(reply));
+  EXPECT_EQ(response.status, 504);
+  EXPECT_THAT(response.body, HasSubstr("the step hangs"));
+  fake_.generator.Release();  // what the engine says now is nobody's
 }
 
 TEST_F(ApiTest, AnErrorOfTheModelIsA500OrAnEventOfTheStream) {

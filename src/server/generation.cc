@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <random>
 #include <utility>
 
 #include "server/running_generations.h"
@@ -30,6 +31,8 @@ Result<std::shared_ptr<Generation>> Generation::Start(std::shared_ptr<const Mode
                                                       ReplyAssembler assembler,
                                                       const Options& options) {
   Generator* generator = model->generator;
+  // Seeds are returned to the client, and JSON numbers are exact up to 2^53 only in JavaScript.
+  if (!request.sampling.seed) request.sampling.seed = std::random_device{}();
   std::shared_ptr<Generation> generation(
       new Generation(std::move(model), std::move(assembler), options));
   generation->with_logprobs_ = request.n_top_logprobs >= 0;
@@ -85,10 +88,9 @@ void Generation::Fail(Status why) {
   if (wake) wake();
 }
 
-std::chrono::milliseconds Generation::silence() {
+bool Generation::finished() {
   std::lock_guard lock(mutex_);
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
-                                                               last_event_);
+  return finished_;
 }
 
 TokenDetail::Choice Generation::MakeChoice(TokenId id, float logprob) const {
@@ -132,11 +134,11 @@ void Generation::OnFinish(const GenerateResult& result) {
 // Passes events on, and says whether the client still wants more. A reply that has been failed
 // takes nothing any more.
 bool Generation::Enqueue(std::vector<GenerationEvent> events) {
+  if (model_->running != nullptr) model_->running->OnEngineEvent();
   std::function<void()> wake;
   bool wanted = false;
   {
     std::lock_guard lock(mutex_);
-    last_event_ = std::chrono::steady_clock::now();
     if (finished_) return false;
     for (GenerationEvent& event : events) {
       if (auto* finished = std::get_if<FinishedReply>(&event)) {

@@ -1,7 +1,6 @@
 #ifndef HOLDFAST_SERVER_GENERATION_H_
 #define HOLDFAST_SERVER_GENERATION_H_
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -67,8 +66,8 @@ class Generation : public RequestSink, public std::enable_shared_from_this<Gener
   // Ends the reply now, without waiting for the engine, whose later events are dropped: for an
   // engine that hangs.
   void Fail(Status why);
-  // Time since the engine last said anything about this request.
-  std::chrono::milliseconds silence();
+  // Whether it has ended (its FinishedReply may still wait to be taken).
+  bool finished();
 
   SinkAnswer OnToken(const TokenEvent& event) override;
   void OnPromptProgress(int64_t processed, int64_t total, int64_t reused) override;
@@ -91,7 +90,6 @@ class Generation : public RequestSink, public std::enable_shared_from_this<Gener
   std::function<void()> wake_;
   RequestId request_id_ = 0;
   bool submitted_ = false, finished_ = false;
-  std::chrono::steady_clock::time_point last_event_ = std::chrono::steady_clock::now();
   Status cancelled_;  // why, once it is
 };
 

@@ -19,6 +19,7 @@
 #include <exception>
 #include <utility>
 
+#include "base/thread_activity.h"
 #include "server/http_target.h"
 #include "server/request_id.h"
 
@@ -37,8 +38,12 @@ constexpr size_t kWriteStep = 64 << 10;
 auto Await(error_code& error) { return asio::redirect_error(asio::use_awaitable, error); }
 
 HttpReply CallHandler(const HttpHandler& handler, const HttpRequest& request) {
+  thread_local ThreadActivity activity("http-handler");
+  activity.Set("reading a request");
   try {
-    return handler(request);
+    HttpReply reply = handler(request);
+    activity.Set("idle");
+    return reply;
   } catch (const std::exception& error) {  // a library's; ours are values
     spdlog::error("{} {} {}: {}", request.id, request.method, request.path, error.what());
     return OpenAiErrorResponse({.status = InternalError("the request could not be handled")});

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/thread_activity.h"
 #include "server/http_connection.h"
 
 namespace holdfast {
@@ -92,7 +93,11 @@ Status HttpServer::Impl::Open() {
 void HttpServer::Impl::Start() {
   asio::co_spawn(acceptor_.get_executor(), Accept(), asio::detached);
   for (int i = 0; i < shared_.options.n_threads; ++i) {
-    threads_.emplace_back([this] { io_.run(); });
+    threads_.emplace_back([this] {
+      ThreadActivity activity("http");
+      activity.Set("serving connections");
+      io_.run();
+    });
   }
 }
 

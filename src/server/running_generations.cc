@@ -7,8 +7,8 @@
 namespace holdfast {
 
 void RunningGenerations::Add(const std::shared_ptr<Generation>& generation) {
+  if (!silence()) OnEngineEvent();
   std::lock_guard lock(mutex_);
-  std::erase_if(generations_, [](const auto& weak) { return weak.expired(); });
   generations_.push_back(generation);
 }
 
@@ -30,15 +30,15 @@ int RunningGenerations::FailAll(const Status& why) {
   return static_cast<int>(live.size());
 }
 
-int RunningGenerations::FailSilent(std::chrono::milliseconds bound, const Status& why) {
-  int n = 0;
-  for (const auto& generation : Live()) {
-    if (generation->silence() < bound) continue;
-    generation->Cancel(why);
-    generation->Fail(why);
-    ++n;
+void RunningGenerations::OnEngineEvent() { last_event_ = std::chrono::steady_clock::now(); }
+
+std::optional<std::chrono::milliseconds> RunningGenerations::silence() {
+  const auto live = Live();
+  if (std::all_of(live.begin(), live.end(), [](const auto& g) { return g->finished(); })) {
+    return std::nullopt;
   }
-  return n;
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
+                                                               last_event_.load());
 }
 
 }  // namespace holdfast
