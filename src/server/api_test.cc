@@ -368,8 +368,7 @@ TEST_F(ApiTest, AReplyThatIsFailedFromOutsideEndsAtOnce) {
   HttpReply reply = handler_(request);
   EXPECT_EQ(running.count(), 1);
   EXPECT_FALSE(RunningGenerations().silence());
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  EXPECT_GE(running.silence(), std::chrono::milliseconds(20));
+  EXPECT_TRUE(running.silence());
   EXPECT_EQ(running.FailAll(DeadlineExceededError("the step hangs")), 1);
   EXPECT_FALSE(running.silence());  // it has ended
   const HttpResponse response = Collect(std::move(reply));
