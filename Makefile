@@ -49,6 +49,9 @@ test-tsan: ## All tests under TSan (g++, Release)
 test-neon: deps ## Kernel tests for ARM, cross-compiled, under qemu-user
 	tests/neon/run.sh $(BUILD)/neon
 
+soak: all ## Kill a real server at SOAK_ROUNDS (default 2000) random moments
+	tests/scenarios/kill_loop.py $(BUILD)/holdfast $(or $(SOAK_ROUNDS),2000)
+
 fuzz: deps ## Every fuzzer for FUZZ_SECONDS (default 30) each
 	$(GENERATE) $(CLANG) -DCMAKE_BUILD_TYPE=RelWithDebInfo -DHOLDFAST_SANITIZE=address,undefined \
 	  -DHOLDFAST_FUZZ=ON -DHOLDFAST_TESTS=OFF -S . -B $(BUILD)/fuzz
