@@ -8,6 +8,7 @@
 
 #include "engine/reuse.h"
 #include "model/numerics.h"
+#include "token/placeholder_vocabulary.h"
 #include "token/vocabulary.h"
 
 namespace holdfast {
@@ -72,7 +73,7 @@ Status Engine::Load(const Progress& progress) {
                                            .max_rows = options_.max_rows},
                                           backend_.get()));
   progress("reading the vocabulary", 0.5);
-  HF_ASSIGN_OR_RETURN(VocabularyData vocabulary, ReadVocabulary(model_->file()));
+  HF_ASSIGN_OR_RETURN(VocabularyData vocabulary, LoadVocabulary());
   std::string chat_template = vocabulary.chat_template;
   HF_ASSIGN_OR_RETURN(tokenizer_, Tokenizer::Create(std::move(vocabulary)));
   if (tokenizer_->vocab_size() > model_->config().vocab_size) {
@@ -85,6 +86,7 @@ Status Engine::Load(const Progress& progress) {
   progress("planning memory", 0.8);
   const StateLayout& layout = model_->layout();
   const HostMemory host = ReadHostMemory();
+  std::vector<std::string> notes = std::move(plan_.notes);
   HF_ASSIGN_OR_RETURN(
       plan_, MakeMemoryPlan({.host = host,
                              .min_free_bytes = options_.min_free_bytes,
@@ -97,6 +99,7 @@ Status Engine::Load(const Progress& progress) {
                              .ctx = options_.ctx,
                              .n_slots = options_.n_slots,
                              .cache_ram_bytes = options_.cache_ram_bytes}));
+  plan_.notes.insert(plan_.notes.begin(), notes.begin(), notes.end());
   if (plan_.ctx > model_->config().context_length) {
     plan_.notes.push_back(
         fmt::format("context of {} tokens is beyond the {} the model was trained on", plan_.ctx,
@@ -146,6 +149,16 @@ Status Engine::Load(const Progress& progress) {
                                                    .max_drafts = options_.max_drafts});
   progress("ready", 1.0);
   return OkStatus();
+}
+
+Result<VocabularyData> Engine::LoadVocabulary() {
+  Result<VocabularyData> vocabulary = ReadVocabulary(model_->file());
+  const int64_t n = model_->config().vocab_size;
+  if (vocabulary.status().code() == StatusCode::kNotFound && n >= 256) {
+    plan_.notes.push_back(vocabulary.status().message() + "; ids stand for themselves");
+    return PlaceholderVocabulary(n);
+  }
+  return vocabulary;
 }
 
 Engine::~Engine() {

@@ -43,8 +43,8 @@ struct EngineOptions {
   uint64_t min_free_bytes = uint64_t{1} << 30;
   std::optional<uint64_t> memory_limit_bytes;
   int64_t min_write_tokens = 0, min_read_tokens = 0;
-  std::string store_dir;  // empty: nothing is kept on disk
-  bool store_required = true;       // false: without it when it cannot be opened, which is said
+  std::string store_dir;       // empty: nothing is kept on disk
+  bool store_required = true;  // false: without it when it cannot be opened, which is said
   Autosave autosave = Autosave::kIdle;
   double autosave_interval_s = 10.0;
   uint64_t cache_disk_bytes = 0;                      // 0: no limit
@@ -100,6 +100,7 @@ class Engine : public Generator {
  private:
   explicit Engine(const EngineOptions& options) : options_(options) {}
   Status Load(const Progress& progress);
+  Result<VocabularyData> LoadVocabulary();
   Status CheckRequest(const GenerateRequest& request) const;
   void Run();
   void RelieveMemory();
