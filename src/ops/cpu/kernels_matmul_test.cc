@@ -148,8 +148,8 @@ TEST_P(MatMulTest, IntegerTypesEqualTheScalarTable) {
   for (const QuantType type : kIntegerTypes) {
     const int64_t block = InfoOf(type).block_size;
     for (const int64_t n_x : {0, 1, 2, 3, 4, 5, 8, 16, 17, 33}) {
-      for (const int64_t n_rows : {1, 3, 4, 18}) {
-        for (const int64_t n_blocks : {1, 2, 3}) {
+      for (const int64_t n_rows : {1, 18}) {
+        for (const int64_t n_blocks : {1, 3}) {
           ExpectSameProduct(*GetParam(), {type, {n_rows, n_blocks * block, n_x}}, random);
         }
       }

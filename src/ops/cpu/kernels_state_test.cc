@@ -149,7 +149,7 @@ void ExpectSameGdn(const KernelTable& kernels, const GdnCase& c, Random& random)
   const auto state = random.Floats(c.dk * stride, 0.1f);
   const auto q = random.Floats(c.n_tokens * c.dk, 0.1f), k = random.Floats(c.n_tokens * c.dk, 0.1f);
   const auto value = random.Floats(c.n_tokens * stride);
-  std::vector<float> gates = random.Floats(2 * c.n_tokens);
+  std::vector<float> gates = random.Floats(2 * c.n_tokens + 2);
   for (float& g : gates) g = 1.0f / (1.0f + std::abs(g));
   struct Outcome {
     std::vector<float> state, out, delta;
