@@ -152,6 +152,34 @@ TEST_P(ForwardParityTest, ATokenOutsideTheVocabularyIsRefusedBeforeAnythingChang
   }
 }
 
+// Whichever op of a step fails, the step says so, leaves nothing queued, and the next one is right.
+TEST(DeferredModelTest, AFailedOpIsAnErrorOfItsStepOnly) {
+  auto backend = DeferredBackend::Create({.n_threads = 1}, {.run_early_chance = 0.3});
+  ASSERT_TRUE(backend.ok());
+  DeferredBackend* deferred = backend->get();
+  TestModel m;
+  m.backend = std::move(*backend);
+  m.Load(FixturePath("tinyC-mtp-bf16.gguf"), {});
+  const std::vector<int32_t> tokens = {1, 2, 3, 4, 5};
+  const std::vector<float> want = m.Logits(tokens);
+  int n_failed = 0;
+  for (int64_t op = 0; op < 200; op += 3) {
+    TestConversation conversation(m.model.get(), tokens);
+    const Batch batch{.sequences = {conversation.Next(5)}, .output_rows = {4}};
+    std::vector<float> logits(m.model->config().vocab_size);
+    deferred->FailOp(op, UnavailableError("injected"));
+    const Status status = m.model->Forward(batch, logits);
+    if (status.ok()) {  // the step has fewer ops
+      deferred->FailOp(-1, OkStatus());
+      break;
+    }
+    EXPECT_EQ(status.message(), "injected") << "op " << op;
+    ++n_failed;
+    EXPECT_EQ(m.Logits(tokens), want) << "after op " << op;
+  }
+  EXPECT_GE(n_failed, 8);  // a step of this model has some 30 ops
+}
+
 INSTANTIATE_TEST_SUITE_P(Full, LogitsParityTest, FullCases(), ParityCaseName);
 INSTANTIATE_TEST_SUITE_P(Logits, LogitsParityTest, LogitCases(), ParityCaseName);
 INSTANTIATE_TEST_SUITE_P(Full, ForwardParityTest, FullCases(), ParityCaseName);

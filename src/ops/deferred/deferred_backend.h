@@ -43,7 +43,8 @@ class DeferredBackend : public Backend {
 
   std::string_view name() const override { return "deferred"; }
 
-  // Lets the n-th op queued from now on (0: the next) fail with `error` instead of running.
+  // Lets the n-th op queued from now on (0: the next; negative: none) fail with `error` instead of
+  // running.
   void FailOp(int64_t n, Status error);
 
   Result<std::unique_ptr<Buffer>> Allocate(size_t bytes) override;
