@@ -16,6 +16,7 @@ Result<LoadedModel> LoadModel(const EngineOptions& options, const Engine::Progre
   HF_ASSIGN_OR_RETURN(loaded.engine, Engine::Create(options, progress));
   auto service = std::make_shared<ModelService>();
   service->generator = loaded.engine.get();
+  service->engine = loaded.engine.get();
   service->tokenizer = &loaded.engine->tokenizer();
   service->chat_template = &loaded.engine->chat_template();
   service->model_id = ModelId(options.model_path);

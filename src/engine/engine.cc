@@ -236,12 +236,31 @@ void Engine::RunBetweenSteps(const std::function<void(Scheduler&, StateCache&)>&
   done.get_future().wait();
 }
 
+Status Engine::SaveConversation(const std::string& id) {
+  if (!persistence_) return FailedPreconditionError("nothing is kept on disk (--store off)");
+  Status status = UnavailableError("the engine is shutting down");
+  RunBetweenSteps([&](Scheduler&, StateCache& cache) {
+    const Conversation* c = cache.FindById(id);
+    status = c == nullptr ? NotFoundError(fmt::format("there is no conversation {} in memory", id))
+                          : persistence_->SaveNow(*c);
+  });
+  return status;
+}
+
 ReuseInfo Engine::Explain(const std::vector<TokenId>& prompt) {
   ReuseInfo info;
   RunBetweenSteps([&](Scheduler&, StateCache& cache) {
     info = ExplainMatch(cache.Find(TokenView(prompt)), static_cast<int64_t>(prompt.size()),
                         *tokenizer_);
   });
+  if (!persistence_) return info;
+  const auto stored = persistence_->store()->Find(prompt);
+  if (!stored.ok() || !stored->prefix || stored->prefix->position <= info.tokens_reused)
+    return info;
+  info.source = ReuseSource::kDisk;
+  info.tokens_reused = stored->prefix->position;
+  info.tokens_read = static_cast<int64_t>(prompt.size()) - info.tokens_reused;
+  info.reason = stored->reason;
   return info;
 }
 

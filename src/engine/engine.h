@@ -86,6 +86,8 @@ class Engine : public Generator {
   // Null when nothing is kept on disk. Any thread.
   Persistence* persistence() const { return persistence_.get(); }
 
+  // Makes a conversation in RAM durable now. kNotFound, kFailedPrecondition without a store.
+  Status SaveConversation(const std::string& id);
   // What of `prompt` would be reused now, and why not more.
   ReuseInfo Explain(const std::vector<TokenId>& prompt);
   EngineStatus status();

@@ -27,6 +27,16 @@ StateKind KindOf(CheckpointKind kind) {
   return StateKind::kLadder;
 }
 
+// None for a live end, which is no checkpoint.
+std::optional<CheckpointKind> CheckpointKindOf(StateKind kind) {
+  for (CheckpointKind k :
+       {CheckpointKind::kBeforeReply, CheckpointKind::kTurnEnd, CheckpointKind::kMark,
+        CheckpointKind::kLadder, CheckpointKind::kSystem}) {
+    if (KindOf(k) == kind) return k;
+  }
+  return std::nullopt;
+}
+
 // Runs `fill` with the host's view of several buffers at once.
 Status WithAllHostBytes(Backend* backend, std::span<Buffer* const> buffers,
                         std::vector<std::span<std::byte>>* views,
@@ -130,13 +140,21 @@ void Persistence::TurnEnded(Conversation* c) {
     if (proof.ok()) proofs_[c->id()][n] = *proof;
   }
   if (options_.autosave == Autosave::kTurn) {
-    TakeIn(Save(MakeJob(*c)));
+    (void)SaveNow(*c);  // logged and counted; the reply is not worth less
   } else if (options_.autosave == Autosave::kIdle) {
     // Half the interval to wait for another turn, the other half to write.
     due_.try_emplace(c->id(),
                      Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                         std::chrono::duration<double>(options_.interval_s / 2)));
   }
+}
+
+Status Persistence::SaveNow(const Conversation& c) {
+  if (c.n_computed() == 0) return FailedPreconditionError("nothing of it is computed yet");
+  Done done = Save(MakeJob(c));
+  Status status = done.receipt.status();
+  TakeIn(std::move(done));
+  return status;
 }
 
 Persistence::Job Persistence::MakeJob(const Conversation& c) {
@@ -396,6 +414,10 @@ std::optional<RestoreReport> Persistence::Restore(TokenView prompt, int64_t beyo
   }
   if (status.ok()) {
     restored->id = FreeId(prefix.conversation);
+    if (const auto kind = CheckpointKindOf(prefix.kind)) {
+      restored->checkpoints.push_back(
+          {.position = prefix.position, .kind = *kind, .running = restored->running});
+    }
     if (prefix.proof) proofs_[restored->id][prefix.position] = *prefix.proof;
     status = cache_->Adopt(*std::move(restored)).status();
   }

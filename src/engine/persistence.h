@@ -78,6 +78,7 @@ class Persistence {
   // The conversation, still bound, has come to the end of a turn (or was cut short). Computes the
   // proof of its live end, and schedules or (kTurn) makes the save.
   void TurnEnded(Conversation* c);
+  Status SaveNow(const Conversation& c);
   // Starts saves that are due and takes in those that are done.
   void Tick();
   EvictAnswer Evict(const Conversation& c);

@@ -110,6 +110,9 @@ class Model {
   void set_tap(Tap tap) { tap_ = std::move(tap); }
 
  private:
+  struct GdnLayer;
+  struct QsaLayer;
+  struct PleLayer;
   struct Layer;
   struct Hc;
   struct Scratch;

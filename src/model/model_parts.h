@@ -16,24 +16,30 @@ struct Model::Hc {
   const Weight* inject = nullptr;  // null: the final mixer
 };
 
+struct Model::GdnLayer {
+  const Weight *qkv, *gate, *beta, *alpha, *out;
+  BufferRef a, dt_bias, conv, norm;
+  size_t state_offset, conv_offset;
+  GdnLog log;
+};
+
+struct Model::QsaLayer {
+  const Weight *q, *k, *v, *out, *index_q, *index_k;
+  BufferRef q_norm, k_norm, index_q_norm, index_k_norm;
+  QsaCells cells;
+  int64_t first_cell = 0, window = 0, rope_shift = 0;
+};
+
+struct Model::PleLayer {
+  const Weight *table, *key, *value;
+  BufferRef norm_key, norm_query, norm_conv, conv;
+  size_t conv_offset, log_offset = 0;
+};
+
 struct Model::Layer {
-  struct Gdn {
-    const Weight *qkv, *gate, *beta, *alpha, *out;
-    BufferRef a, dt_bias, conv, norm;
-    size_t state_offset, conv_offset;
-    GdnLog log;
-  };
-  struct Qsa {
-    const Weight *q, *k, *v, *out, *index_q, *index_k;
-    BufferRef q_norm, k_norm, index_q_norm, index_k_norm;
-    QsaCells cells;
-    int64_t first_cell = 0, window = 0, rope_shift = 0;
-  };
-  struct Ple {
-    const Weight *table, *key, *value;
-    BufferRef norm_key, norm_query, norm_conv, conv;
-    size_t conv_offset, log_offset = 0;
-  };
+  using Gdn = GdnLayer;
+  using Qsa = QsaLayer;
+  using Ple = PleLayer;
 
   int index = 0;
   Hc hc_attn, hc_ffn;

@@ -9,6 +9,7 @@
 #include "server/json.h"
 #include "server/openai_chat.h"
 #include "server/openai_completions.h"
+#include "server/state_api.h"
 
 namespace holdfast {
 namespace {
@@ -103,6 +104,12 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/completions", HandleCompletions},
     {"GET", "/v1/models", ListModels},
     {"GET", "/v1/models/*", GetModel},
+    {"POST", "/v1/cache/explain", HandleExplain},
+    {"GET", "/v1/conversations", HandleConversations},
+    {"DELETE", "/v1/conversations/*", HandleDeleteConversation},
+    {"POST", "/v1/conversations/*", HandleConversationAction},
+    {"GET", "/slots", HandleSlots},
+    {"GET", "/metrics", HandleMetrics},
 };
 
 bool Matches(std::string_view pattern, std::string_view path) {

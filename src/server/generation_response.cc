@@ -1,6 +1,10 @@
 #include "server/generation_response.h"
 
+#include <fmt/format.h>
+
 #include <utility>
+
+#include "engine/reuse.h"
 
 namespace holdfast {
 
@@ -27,11 +31,20 @@ ResponsePart GenerationResponse::Take() {
   }
   for (const GenerationEvent& event : generation_->Take()) {
     part.bytes += formatter_->Add(event);
-    if (std::holds_alternative<FinishedReply>(event)) done_ = true;
+    if (const auto* finished = std::get_if<FinishedReply>(&event)) {
+      done_ = true;
+      reuse_ = finished->result.reuse;
+    }
   }
   if (!done_) return part;
   part.done = true;
-  if (!formatter_->streaming()) part.whole = formatter_->Whole();
+  if (!formatter_->streaming()) {
+    part.whole = formatter_->Whole();
+    part.whole->headers.emplace_back(
+        "X-Holdfast-Reuse", fmt::format("source={}; reused={}; read={}; restore_ms={:.1f}",
+                                        ReuseSourceName(reuse_.source), reuse_.tokens_reused,
+                                        reuse_.tokens_read, reuse_.restore_ms));
+  }
   return part;
 }
 

@@ -44,6 +44,7 @@ class GenerationResponse : public ResponseSource {
   std::shared_ptr<Generation> generation_;
   std::unique_ptr<ReplyFormatter> formatter_;
   bool begun_ = false, done_ = false;
+  ReuseInfo reuse_;
 };
 
 // The head of a server-sent event stream.

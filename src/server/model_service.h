@@ -14,6 +14,7 @@
 
 namespace holdfast {
 
+class Engine;
 class RunningGenerations;
 
 // A loaded model as the APIs use it. The pointers outlive the service.
@@ -24,6 +25,7 @@ struct ModelService {
   std::string model_id;                   // what /v1/models and every response call it
   SamplingParams default_sampling;        // of the model file and the flags; a request overrides it
   int64_t created_s = 0;                  // UNIX time of loading
+  Engine* engine = nullptr;               // the generator, when it is a real one
   RunningGenerations* running = nullptr;  // told of every request; may be null
 };
 

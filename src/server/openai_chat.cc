@@ -264,6 +264,22 @@ class ChatObjectFormatter : public ReplyFormatter {
 
 }  // namespace
 
+std::optional<PreparedChat> PrepareOpenAiChat(const ModelService& model, const HttpRequest& request,
+                                              ApiError* error) {
+  const Result<Json> body = ParseJson(request.body);
+  if (!body.ok()) {
+    *error = {.status = body.status()};
+    return std::nullopt;
+  }
+  ParsedChat parsed;
+  *error = ParseChat(model, *body, &parsed);
+  if (!error->status.ok()) return std::nullopt;
+  Result<PreparedChat> prepared = PrepareChat(model, parsed.chat);
+  if (prepared.ok()) return *std::move(prepared);
+  *error = {.status = prepared.status(), .param = "messages"};
+  return std::nullopt;
+}
+
 HttpReply HandleChatCompletions(const std::shared_ptr<const ModelService>& model,
                                 const HttpRequest& request) {
   const Result<Json> body = ParseJson(request.body);

@@ -106,6 +106,7 @@ void GdnColumn(const GdnSlice& s, float* state, int64_t stride, int64_t v) {
 }
 
 void Gdn(const GdnSlice& s) {
+  if (s.n_v == 0) return;
   float* state = s.state;
   int64_t stride = s.state_stride;
   if (!s.keep_state) {

@@ -1,0 +1,110 @@
+#include <prometheus/metric_family.h>
+#include <prometheus/text_serializer.h>
+
+#include <vector>
+
+#include "engine/engine.h"
+#include "server/api_error.h"
+#include "server/state_api.h"
+
+namespace holdfast {
+namespace {
+
+// Collects single values, labelled or not, into families.
+class Families {
+ public:
+  void Gauge(const char* name, const char* help, double value) {
+    Begin(name, help, prometheus::MetricType::Gauge).gauge.value = value;
+  }
+  void Counter(const char* name, const char* help, double value, const char* label = nullptr,
+               const std::string& label_value = "") {
+    prometheus::ClientMetric& metric = Begin(name, help, prometheus::MetricType::Counter);
+    metric.counter.value = value;
+    if (label != nullptr) metric.label.push_back({label, label_value});
+  }
+  const std::vector<prometheus::MetricFamily>& all() const { return families_; }
+
+ private:
+  // Values of one family come one after the other.
+  prometheus::ClientMetric& Begin(const char* name, const char* help, prometheus::MetricType type) {
+    if (families_.empty() || families_.back().name != name) {
+      prometheus::MetricFamily family;
+      family.name = name;
+      family.help = help;
+      family.type = type;
+      families_.push_back(std::move(family));
+    }
+    return families_.back().metric.emplace_back();
+  }
+
+  std::vector<prometheus::MetricFamily> families_;
+};
+
+void AddCache(const StateCacheStats& s, Families* f) {
+  f->Gauge("holdfast_conversations_bound", "Conversations being computed", s.n_bound);
+  f->Gauge("holdfast_conversations_parked", "Conversations kept in RAM", s.n_parked);
+  f->Gauge("holdfast_conversations_on_disk", "Conversations known to be on disk", s.n_on_disk);
+  f->Gauge("holdfast_state_bytes", "RAM taken for pages and running states", s.taken_bytes);
+  f->Gauge("holdfast_state_limit_bytes", "RAM they may take", s.limit_bytes);
+  f->Gauge("holdfast_state_parked_bytes", "Of it by parked conversations", s.parked_bytes);
+  f->Gauge("holdfast_pages_in_use", "Pages in use", s.pages.n_in_use);
+  f->Gauge("holdfast_running_states_in_use", "Running states in use", s.running.n_in_use);
+  f->Counter("holdfast_evicted_total", "Conversations evicted from RAM", s.n_evicted);
+  f->Counter("holdfast_reused_tokens_total", "Prompt tokens that were not read again",
+             s.n_tokens_reused);
+  constexpr const char* kSources[] = {"none", "live", "ram", "borrowed", "disk"};
+  for (size_t i = 0; i < s.n_begun.size(); ++i) {
+    f->Counter("holdfast_requests_begun_total", "Requests by where their state came from",
+               s.n_begun[i], "source", kSources[i]);
+  }
+}
+
+void AddStore(const PersistenceStats& s, Families* f) {
+  f->Counter("holdfast_store_saves_total", "Saves", s.n_saves);
+  f->Counter("holdfast_store_failed_saves_total", "Saves that failed", s.n_failed_saves);
+  f->Counter("holdfast_store_written_bytes_total", "Bytes written by saves", s.bytes_written);
+  f->Counter("holdfast_store_restores_total", "Conversations restored", s.n_restores);
+  f->Counter("holdfast_store_failed_proofs_total", "Restores that did not prove themselves",
+             s.n_failed_proofs);
+  f->Counter("holdfast_store_read_bytes_total", "Bytes read by restores", s.bytes_read);
+  f->Gauge("holdfast_store_pending_saves", "Saves that wait or run", s.n_pending);
+}
+
+}  // namespace
+
+HttpReply HandleMetrics(const ServicePtr& model, const HttpRequest&) {
+  if (model->engine == nullptr) {
+    return OpenAiErrorResponse(
+        {.status = UnimplementedError("this server has no engine of its own to ask")});
+  }
+  const EngineStatus status = model->engine->status();
+  Families families;
+  families.Counter("holdfast_steps_total", "Forward passes", status.scheduler.n_steps);
+  families.Gauge("holdfast_step_seconds", "Duration of the last step",
+                 status.scheduler.last_step_ms / 1000);
+  families.Gauge("holdfast_requests_waiting", "Requests that wait for a slot",
+                 status.scheduler.n_waiting);
+  families.Gauge("holdfast_slots", "Conversations that can be computed together",
+                 model->engine->plan().n_slots);
+  for (size_t i = 0; i < status.scheduler.drafts.size(); ++i) {
+    families.Counter("holdfast_guesses_total", "Tokens guessed ahead, by place in their window",
+                     status.scheduler.drafts[i].n_drafted, "depth", std::to_string(i + 1));
+  }
+  for (size_t i = 0; i < status.scheduler.drafts.size(); ++i) {
+    families.Counter("holdfast_guesses_right_total", "Of them right",
+                     status.scheduler.drafts[i].n_accepted, "depth", std::to_string(i + 1));
+  }
+  AddCache(status.cache, &families);
+  if (model->engine->persistence() != nullptr) AddStore(status.store, &families);
+  // An occupancy that is not known is absent, never stale.
+  if (status.host.available_bytes) {
+    families.Gauge("holdfast_host_available_bytes", "RAM that the host could still give",
+                   static_cast<double>(*status.host.available_bytes));
+  }
+  HttpResponse response;
+  response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+  response.body = prometheus::TextSerializer().Serialize(families.all());
+  return response;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,108 @@
+// What a running server tells about its conversations, over the routes themselves.
+
+#include "server/state_api.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "server/api.h"
+#include "server/json.h"
+#include "tests/support/engine_client.h"
+#include "tests/support/random_tokens.h"
+
+namespace holdfast {
+namespace {
+
+class StateApiTest : public ::testing::Test {
+ protected:
+  StateApiTest() {
+    std::string name = "/tmp/holdfast_state_api_XXXXXX";
+    dir_ = mkdtemp(name.data());
+    engine_ = StartEngine({.ctx = 4096, .store_dir = dir_ + "/store", .autosave = Autosave::kTurn});
+    auto service = std::make_shared<ModelService>();
+    service->generator = engine_.get();
+    service->engine = engine_.get();
+    service->tokenizer = &engine_->tokenizer();
+    service->chat_template = &engine_->chat_template();
+    service->model_id = "demo";
+    state_.Set(service);
+    handler_ = MakeApi(&state_);
+  }
+  ~StateApiTest() override {
+    engine_.reset();
+    std::filesystem::remove_all(dir_);
+  }
+
+  // The status and parsed body of a whole response.
+  std::pair<int, Json> Call(const std::string& method, const std::string& path,
+                            const std::string& body = "") {
+    const HttpReply reply = handler_({.method = method, .path = path, .body = body});
+    const HttpResponse& response = reply.response;
+    auto json = ParseJson(response.body);
+    return {response.status, json.ok() ? *json : Json(response.body)};
+  }
+
+  std::string dir_;
+  std::unique_ptr<Engine> engine_;
+  ModelState state_;
+  HttpHandler handler_;
+};
+
+TEST_F(StateApiTest, AConversationIsListedPinnedForkedAndDeleted) {
+  auto reply = Ask(engine_.get(), RandomTokens(61, 300), 5, {100, 296});
+  const std::string id = reply->Wait().conversation;
+  auto [status, list] = Call("GET", "/v1/conversations");
+  ASSERT_EQ(status, 200);
+  ASSERT_EQ(list["data"].size(), 1u);
+  EXPECT_EQ(list["data"][0]["id"], id);
+  EXPECT_EQ(list["data"][0]["n_tokens"], 304);
+  EXPECT_EQ(list["data"][0]["durable_tokens"], 304);
+  EXPECT_GE(list["data"][0]["checkpoints"].size(), 3u);
+
+  EXPECT_EQ(Call("POST", "/v1/conversations/" + id + "/pin").first, 200);
+  EXPECT_EQ(Call("GET", "/v1/conversations").second["data"][0]["pinned"], true);
+  EXPECT_EQ(Call("POST", "/v1/conversations/" + id + "/fork", R"({"id":"copy"})").first, 200);
+  EXPECT_EQ(Call("GET", "/v1/conversations").second["data"].size(), 2u);
+  EXPECT_EQ(Call("POST", "/v1/conversations/copy/fork", R"({"id":5})").first, 400);
+  EXPECT_EQ(Call("POST", "/v1/conversations/" + id + "/dance").first, 404);
+
+  EXPECT_EQ(Call("DELETE", "/v1/conversations/" + id).first, 200);
+  EXPECT_EQ(Call("DELETE", "/v1/conversations/" + id).first, 404);
+  const Json left = Call("GET", "/v1/conversations").second["data"];
+  ASSERT_EQ(left.size(), 1u);
+  EXPECT_EQ(left[0]["id"], "copy");
+}
+
+TEST_F(StateApiTest, ExplainSaysWhatWouldBeReusedWithoutReadingAnything) {
+  const std::string chat = R"({"messages":[{"role":"user","content":"My name is Marta."}]})";
+  auto [status, before] = Call("POST", "/v1/cache/explain", chat);
+  ASSERT_EQ(status, 200);
+  EXPECT_EQ(before["reuse"]["source"], "none");
+  ApiError error;
+  auto prepared = PrepareOpenAiChat(*state_.service(), {.body = chat}, &error);
+  ASSERT_TRUE(prepared);
+  auto reply = std::make_shared<Reply>();
+  ASSERT_TRUE(engine_->Submit(prepared->request, reply).ok());
+  reply->Wait();
+  const Json after = Call("POST", "/v1/cache/explain", chat).second;
+  // All but the generation prompt, where the kept state ends.
+  EXPECT_GT(after["reuse"]["tokens_reused"], 0);
+  EXPECT_EQ(
+      after["reuse"]["tokens_reused"].get<int64_t>() + after["reuse"]["tokens_read"].get<int64_t>(),
+      after["prompt_tokens"].get<int64_t>());
+  EXPECT_EQ(Call("POST", "/v1/cache/explain", "{}").first, 400);
+}
+
+TEST_F(StateApiTest, SlotsAndMetricsAnswer) {
+  Ask(engine_.get(), RandomTokens(62, 50), 5)->Wait();
+  EXPECT_EQ(Call("GET", "/slots").second.size(), 4u);
+  const auto [status, text] = Call("GET", "/metrics");
+  EXPECT_EQ(status, 200);
+  const std::string metrics = text.get<std::string>();
+  EXPECT_NE(metrics.find("holdfast_requests_begun_total{source=\"none\"} 1"), std::string::npos);
+  EXPECT_NE(metrics.find("holdfast_store_saves_total 1"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace holdfast
