@@ -8,6 +8,7 @@
 
 #include "server/api.h"
 #include "server/json.h"
+#include "server/openai_chat.h"
 #include "tests/support/engine_client.h"
 #include "tests/support/random_tokens.h"
 
