@@ -8,6 +8,7 @@
 
 #include "engine/sampling_defaults.h"
 #include "server/openai_common.h"
+#include "server/reply_memory.h"
 
 namespace holdfast::cli {
 
@@ -17,6 +18,7 @@ Result<LoadedModel> LoadModel(const EngineOptions& options, const Engine::Progre
   auto service = std::make_shared<ModelService>();
   service->generator = loaded.engine.get();
   service->engine = loaded.engine.get();
+  service->replies = std::make_shared<ReplyMemory>();
   service->tokenizer = &loaded.engine->tokenizer();
   service->chat_template = &loaded.engine->chat_template();
   service->model_id = ModelId(options.model_path);

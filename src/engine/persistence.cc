@@ -208,7 +208,14 @@ void Persistence::Tick() {
   for (auto it = due_.begin(); it != due_.end();) {
     const auto next = std::next(it);
     if (it->second <= now) {
-      if (const Conversation* c = cache_->FindById(it->first)) {
+      const double wait_s = store_->SecondsUntilAllowed(cache_->trunk_layout().running_bytes() +
+                                                        cache_->trunk_layout().page_bytes());
+      if (wait_s > 0) {
+        spdlog::info("store: --store-write-limit is reached; conversation {} is saved in {:.0f} s",
+                     it->first, wait_s);
+        it->second = now + std::chrono::duration_cast<Clock::duration>(
+                               std::chrono::duration<double>(wait_s));
+      } else if (const Conversation* c = cache_->FindById(it->first)) {
         Enqueue(*c);
       } else {
         due_.erase(it);  // too short to keep, or dropped by its client

@@ -32,6 +32,48 @@ std::optional<int64_t> SystemEnd(const Tokenizer& tokenizer, const ChatTemplate:
   return std::nullopt;
 }
 
+// Bytes [begin, end of text) of a marked text.
+MarkedText Rest(const MarkedText& text, int64_t begin) {
+  MarkedText rest{.text = text.text.substr(begin)};
+  for (const Span& span : text.plain) {
+    if (span.end > begin)
+      rest.plain.push_back({std::max(span.begin - begin, int64_t{0}), span.end - begin});
+  }
+  return rest;
+}
+
+// The longest beginning of the messages that ends with a reply of ours whose text the prompt
+// repeats byte for byte, as the tokens that were generated; and what follows it. The name made sure
+// that the messages are the same ones in the same roles, so no text becomes a marker that was not
+// one.
+struct Replayed {
+  std::shared_ptr<const std::vector<TokenId>> tokens;
+  int64_t bytes = 0;  // of the prompt's text that they stand for
+  TokenizedText rest;
+};
+std::optional<Replayed> Replay(const ModelService& model, const std::vector<Hash128>& names,
+                               const Json& messages, const MarkedText& prompt) {
+  for (size_t i = names.size(); i-- > 0;) {
+    if (messages[i].value("role", "") != "assistant") continue;
+    auto tokens = model.replies->Find(names[i]);
+    if (tokens == nullptr) continue;
+    const std::string text = model.tokenizer->Decode(*tokens, /*include_control=*/true);
+    const int64_t bytes = static_cast<int64_t>(text.size());
+    if (!prompt.text.starts_with(text)) continue;
+    const MarkedText rest = Rest(prompt, bytes);
+    const bool on_template_text =
+        !rest.text.empty() && (rest.plain.empty() || rest.plain[0].begin > 0);
+    TokenizedText rest_tokens = model.tokenizer->EncodeWithOffsets(rest);
+    // Only a marker is a seam that no token can lie across.
+    if (!on_template_text || rest_tokens.ids.empty() ||
+        model.tokenizer->type(rest_tokens.ids[0]) != TokenType::kControl) {
+      continue;
+    }
+    return Replayed{std::move(tokens), bytes, std::move(rest_tokens)};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 bool EndsInThink(const Tokenizer& tokenizer, const std::vector<TokenId>& prompt) {
@@ -50,7 +92,12 @@ Result<PreparedChat> PrepareChat(const ModelService& model, const ChatRequest& c
                       model.chat_template->RenderWithSpans(chat.input));
   TokenizedText text = model.tokenizer->EncodeWithOffsets(rendered.prompt);
 
-  PreparedChat prepared;
+  PreparedChat prepared{.history = HistoryName(chat.input.tools)};
+  std::vector<Hash128> names;
+  for (const Json& message : chat.input.messages) {
+    prepared.history.Add(message);
+    names.push_back(prepared.history.value());
+  }
   GenerateRequest& request = prepared.request;
   std::vector<int64_t>& checkpoints = request.checkpoints;
   if (const auto n = SystemEnd(*model.tokenizer, chat.input, rendered, text)) {
@@ -61,6 +108,22 @@ Result<PreparedChat> PrepareChat(const ModelService& model, const ChatRequest& c
     if (n > 0 && (checkpoints.empty() || checkpoints.back() < n)) checkpoints.push_back(n);
   }
 
+  std::optional<Replayed> replayed;
+  if (model.replies) replayed = Replay(model, names, chat.input.messages, rendered.prompt);
+  if (replayed) {
+    const int64_t n = static_cast<int64_t>(replayed->tokens->size());
+    // Positions behind the reply move with its number of tokens.
+    for (int64_t& checkpoint : checkpoints) {
+      const int64_t byte = checkpoint < static_cast<int64_t>(text.begins.size())
+                               ? text.begins[checkpoint]
+                               : static_cast<int64_t>(rendered.prompt.text.size());
+      if (byte >= replayed->bytes) {
+        checkpoint = n + TokensBefore(replayed->rest, byte - replayed->bytes);
+      }
+    }
+    text.ids = *replayed->tokens;
+    text.ids.insert(text.ids.end(), replayed->rest.ids.begin(), replayed->rest.ids.end());
+  }
   request.prompt = std::move(text.ids);
   // A template may already have written the BOS that the vocabulary asks for.
   const std::optional<TokenId> bos = model.tokenizer->leading_bos();

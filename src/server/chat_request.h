@@ -8,6 +8,7 @@
 #include "engine/generator.h"
 #include "engine/sampling_params.h"
 #include "server/model_service.h"
+#include "server/reply_memory.h"
 #include "token/chat_template.h"
 
 namespace holdfast {
@@ -31,10 +32,12 @@ struct ChatRequest {
 struct PreparedChat {
   GenerateRequest request;
   bool starts_in_think = false;  // the prompt ends inside a think block
+  HistoryName history;           // of the request's messages
 };
 
-// Renders, tokenises and finds the places worth a checkpoint: the end of the system and tools
-// block, and before the generation prompt. Errors: those of ChatTemplate::RenderWithSpans.
+// Renders, tokenises (replies of ours get the tokens that were generated) and finds the places
+// worth a checkpoint: the end of the system and tools block, and before the generation prompt.
+// Errors: those of ChatTemplate::RenderWithSpans.
 Result<PreparedChat> PrepareChat(const ModelService& model, const ChatRequest& chat);
 
 // Whether a prompt ends inside a think block: its last think marker opens one.

@@ -97,6 +97,28 @@ TokenDetail::Choice Generation::MakeChoice(TokenId id, float logprob) const {
   return {id, logprob, std::string(model_->tokenizer->TokenBytes(id, /*include_control=*/true))};
 }
 
+std::vector<ReplyEvent> Generation::Record(std::vector<ReplyEvent> events) {
+  for (const ReplyEvent& event : events) {
+    switch (event.kind) {
+      case ReplyEvent::Kind::kReasoning:
+        recorder_.AddReasoning(event.text);
+        break;
+      case ReplyEvent::Kind::kContent:
+        recorder_.AddContent(event.text);
+        break;
+      case ReplyEvent::Kind::kToolCallBegin:
+        recorder_.BeginToolCall(event.name);
+        break;
+      case ReplyEvent::Kind::kToolCallArguments:
+        recorder_.AddArguments(event.text);
+        break;
+      case ReplyEvent::Kind::kToolCallEnd:
+        break;
+    }
+  }
+  return events;
+}
+
 SinkAnswer Generation::OnToken(const TokenEvent& event) {
   std::vector<GenerationEvent> events;
   const bool is_end = model_->tokenizer->IsEndOfGeneration(event.id);
@@ -108,7 +130,8 @@ SinkAnswer Generation::OnToken(const TokenEvent& event) {
     }
     events.emplace_back(std::move(detail));
   }
-  for (ReplyEvent& reply : assembler_.Push(event.id)) events.emplace_back(std::move(reply));
+  if (!is_end) tokens_.push_back(event.id);
+  for (ReplyEvent& reply : Record(assembler_.Push(event.id))) events.emplace_back(std::move(reply));
   return Enqueue(std::move(events)) && !assembler_.stopped() ? SinkAnswer::kContinue
                                                              : SinkAnswer::kStop;
 }
@@ -121,7 +144,12 @@ void Generation::OnPromptProgress(int64_t processed, int64_t total, int64_t reus
 
 void Generation::OnFinish(const GenerateResult& result) {
   std::vector<GenerationEvent> events;
-  for (ReplyEvent& reply : assembler_.Finish()) events.emplace_back(std::move(reply));
+  for (ReplyEvent& reply : Record(assembler_.Finish())) events.emplace_back(std::move(reply));
+  const bool is_reply =
+      result.reason != FinishReason::kError && result.reason != FinishReason::kCancelled;
+  if (options_.on_reply && is_reply && !tokens_.empty()) {
+    options_.on_reply(recorder_.Message(), tokens_);
+  }
   FinishedReply finished;
   finished.result = result;
   finished.has_tool_calls = assembler_.has_tool_calls();

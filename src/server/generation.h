@@ -12,6 +12,7 @@
 #include "engine/generator.h"
 #include "server/model_service.h"
 #include "server/reply_assembler.h"
+#include "server/reply_memory.h"
 
 namespace holdfast {
 
@@ -49,6 +50,9 @@ class Generation : public RequestSink, public std::enable_shared_from_this<Gener
     // Text that may wait for the client; beyond it the client is too slow and the reply ends.
     int64_t max_waiting_bytes = 4 << 20;
     bool progress = false;  // report PromptProgress
+    // Told of a finished reply: the message the client has got and the tokens it was made of
+    // (without the end token). On the engine's thread.
+    std::function<void(const Json& message, const std::vector<TokenId>& tokens)> on_reply;
   };
 
   // Errors: those of Generator::Submit.
@@ -76,12 +80,15 @@ class Generation : public RequestSink, public std::enable_shared_from_this<Gener
  private:
   Generation(std::shared_ptr<const ModelService> model, ReplyAssembler assembler,
              const Options& options);
+  std::vector<ReplyEvent> Record(std::vector<ReplyEvent> events);
   TokenDetail::Choice MakeChoice(TokenId id, float logprob) const;
   bool Enqueue(std::vector<GenerationEvent> events);
 
   const std::shared_ptr<const ModelService> model_;
   const Options options_;
-  ReplyAssembler assembler_;  // the engine's thread only
+  ReplyAssembler assembler_;  // the engine's thread only, as the two below
+  ReplyRecorder recorder_;
+  std::vector<TokenId> tokens_;
   bool with_logprobs_ = false;
 
   std::mutex mutex_;

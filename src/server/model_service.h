@@ -15,6 +15,7 @@
 namespace holdfast {
 
 class Engine;
+class ReplyMemory;
 class RunningGenerations;
 
 // A loaded model as the APIs use it. The pointers outlive the service.
@@ -26,6 +27,7 @@ struct ModelService {
   SamplingParams default_sampling;        // of the model file and the flags; a request overrides it
   int64_t created_s = 0;                  // UNIX time of loading
   Engine* engine = nullptr;               // the generator, when it is a real one
+  std::shared_ptr<ReplyMemory> replies;   // may be null: histories are tokenised as text
   RunningGenerations* running = nullptr;  // told of every request; may be null
 };
 

@@ -298,6 +298,15 @@ HttpReply HandleChatCompletions(const std::shared_ptr<const ModelService>& model
   ReplyAssembler assembler(model->tokenizer, std::move(parser), parsed.chat.options.stop);
   Generation::Options options;
   options.progress = parsed.stream.stream && parsed.stream.progress;
+  if (model->replies) {
+    options.on_reply = [replies = model->replies, prompt = prepared->request.prompt,
+                        history = prepared->history](const Json& message,
+                                                     const std::vector<TokenId>& reply) mutable {
+      history.Add(message);
+      prompt.insert(prompt.end(), reply.begin(), reply.end());
+      replies->Remember(history.value(), std::move(prompt));
+    };
+  }
   Result<std::shared_ptr<Generation>> generation =
       Generation::Start(model, std::move(prepared->request), std::move(assembler), options);
   if (!generation.ok()) return OpenAiErrorResponse(SubmitError(generation.status()));

@@ -1,8 +1,8 @@
 #ifndef HOLDFAST_SERVER_STATE_API_H_
 #define HOLDFAST_SERVER_STATE_API_H_
 
-// What the server holds, and what it would reuse. Fields: docs/http_api.md. All answer 501 on a
-// service without an engine.
+// What the server holds, and what it would reuse. Fields: docs/http_api.md. All answer 400 (not
+// supported) on a service without an engine.
 
 #include <memory>
 

@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <thread>
 
 #include "server/api.h"
 #include "server/json.h"
 #include "server/openai_chat.h"
+#include "server/reply_memory.h"
 #include "tests/support/engine_client.h"
 #include "tests/support/random_tokens.h"
 
@@ -27,6 +29,7 @@ class StateApiTest : public ::testing::Test {
     service->tokenizer = &engine_->tokenizer();
     service->chat_template = &engine_->chat_template();
     service->model_id = "demo";
+    service->replies = std::make_shared<ReplyMemory>();
     state_.Set(service);
     handler_ = MakeApi(&state_);
   }
@@ -93,6 +96,34 @@ TEST_F(StateApiTest, ExplainSaysWhatWouldBeReusedWithoutReadingAnything) {
       after["reuse"]["tokens_reused"].get<int64_t>() + after["reuse"]["tokens_read"].get<int64_t>(),
       after["prompt_tokens"].get<int64_t>());
   EXPECT_EQ(Call("POST", "/v1/cache/explain", "{}").first, 400);
+}
+
+// Replies come back as messages; what the model generated is never tokenised again, also where it
+// wrote marker tokens that a history's text cannot hold (this question makes the demo model call a
+// tool it was not given).
+TEST_F(StateApiTest, AHistoryGetsTheTokensThatWereGenerated) {
+  Json messages = Json::array();
+  int64_t durable = 0;
+  for (const char* question : {"My name is Marta.", "Make a list of three colours.",
+                               "Make a list of three colours.", "What is my name?"}) {
+    messages.push_back({{"role", "user"}, {"content", question}});
+    Json body;
+    body["messages"] = messages;
+    body["max_tokens"] = 60;
+    HttpReply reply =
+        handler_({.method = "POST", .path = "/v1/chat/completions", .body = ToText(body)});
+    ASSERT_NE(reply.source, nullptr) << reply.response.body;
+    ResponsePart part;
+    while (!part.whole) {
+      part = reply.source->Take();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    const Json answer = *ParseJson(part.whole->body);
+    EXPECT_GE(answer["reuse"]["tokens_reused"].get<int64_t>(), durable) << answer["reuse"];
+    durable = answer["usage"]["prompt_tokens"].get<int64_t>() +
+              answer["usage"]["completion_tokens"].get<int64_t>() - 1;
+    messages.push_back(answer["choices"][0]["message"]);
+  }
 }
 
 TEST_F(StateApiTest, SlotsAndMetricsAnswer) {
