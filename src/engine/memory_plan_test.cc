@@ -1,0 +1,110 @@
+#include "engine/memory_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace holdfast {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint64_t kGiB = uint64_t{1} << 30;
+
+// A layout with pages of 3.5 MiB and running states of about 113 MB, as the released model has.
+StateLayout ReleasedLayout() {
+  ModelConfig c;
+  c.n_layers = 48;
+  c.hidden_size = 2560;
+  for (int l = 0; l < 48; ++l) {
+    const bool qsa = (l + 1) % 4 == 0;
+    c.layer_kinds.push_back(qsa ? LayerKind::kQsa : LayerKind::kGdn);
+    c.block_ratio.push_back(qsa ? 4 : 0);
+  }
+  c.n_heads = 24, c.n_kv_heads = 2, c.head_dim = 256, c.index_dim = 128;
+  c.gdn_conv_kernel = 4, c.gdn_n_key_heads = 16, c.gdn_n_value_heads = 48, c.gdn_head_dim = 128;
+  c.hc_streams = 4;
+  return *StateLayout::Create(c, KvFormat::kInt8);
+}
+
+class MemoryPlanTest : public ::testing::Test {
+ protected:
+  MemoryPlanInput Input(uint64_t available) const {
+    return {.host = {.total_bytes = available, .available_bytes = available, .limited_by = "host"},
+            .min_free_bytes = kGiB,
+            .weight_bytes = 2 * kGiB,
+            .scratch_bytes = kGiB / 8,
+            .trunk = &layout_,
+            .trained_ctx = 262144,
+            .n_slots = 4};
+  }
+  const StateLayout layout_ = ReleasedLayout();
+};
+
+TEST_F(MemoryPlanTest, EverythingFitsAndTheCacheTakesHalfOfTheRest) {
+  const auto plan = MakeMemoryPlan(Input(64 * kGiB));
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->ctx, 262144);
+  EXPECT_EQ(plan->n_slots, 4);
+  EXPECT_TRUE(plan->notes.empty());
+  const uint64_t left = 64 * kGiB - 3 * kGiB - kGiB / 8 - plan->work_bytes;
+  EXPECT_EQ(plan->cache_bytes, left / 2);
+}
+
+TEST_F(MemoryPlanTest, SlotsAreReducedBeforeTheStartFails) {
+  const auto plan = MakeMemoryPlan(Input(12 * kGiB));
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->n_slots, 2);
+  ASSERT_EQ(plan->notes.size(), 1u);
+  EXPECT_THAT(plan->notes[0], HasSubstr("slots reduced from 4 to 2"));
+  EXPECT_LE(plan->work_bytes + plan->cache_bytes, 12 * kGiB - 3 * kGiB);
+}
+
+TEST_F(MemoryPlanTest, ThirtyTwoGiBPromisedInAFourGiBContainerAreClampedWithTheArithmetic) {
+  MemoryPlanInput input = Input(4 * kGiB);
+  input.host.limited_by = "/sys/fs/cgroup/memory.max";
+  input.weight_bytes = kGiB / 4;
+  input.ctx = 8192;
+  input.n_slots = 1;
+  input.cache_ram_bytes = 32 * kGiB;
+  const auto plan = MakeMemoryPlan(input);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_LT(plan->work_bytes + plan->cache_bytes, 3 * kGiB);
+  ASSERT_EQ(plan->notes.size(), 1u);
+  EXPECT_THAT(plan->notes[0], HasSubstr("--cache-ram reduced from 32.00 GiB"));
+  EXPECT_THAT(plan->notes[0], HasSubstr("4.00 GiB available (/sys/fs/cgroup/memory.max)"));
+}
+
+TEST_F(MemoryPlanTest, AContextThatWasAskedForAndDoesNotFitIsRefusedWithWhatFits) {
+  MemoryPlanInput input = Input(6 * kGiB);
+  input.ctx = 1 << 20;
+  const auto plan = MakeMemoryPlan(input);
+  ASSERT_FALSE(plan.ok());
+  EXPECT_EQ(plan.status().code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(plan.status().message(), HasSubstr("a context of 1048576 tokens takes"));
+  EXPECT_THAT(plan.status().message(), HasSubstr("tokens fit (--ctx)"));
+  // Not asked for: reduced, and said.
+  const auto reduced = MakeMemoryPlan(Input(6 * kGiB));
+  ASSERT_TRUE(reduced.ok());
+  EXPECT_LT(reduced->ctx, 262144);
+  EXPECT_THAT(reduced->notes[0], HasSubstr("context reduced from 262144"));
+}
+
+TEST_F(MemoryPlanTest, UnknownMemoryMeansRefuseUntilALimitIsNamed) {
+  MemoryPlanInput input = Input(0);
+  input.host = {.limited_by = "/proc/meminfo cannot be read"};
+  EXPECT_THAT(MakeMemoryPlan(input).status().message(), HasSubstr("--memory-limit"));
+  input.memory_limit_bytes = 16 * kGiB;
+  EXPECT_TRUE(MakeMemoryPlan(input).ok());
+}
+
+TEST_F(MemoryPlanTest, ALimitCountsAlsoWhereTheHostHasMore) {
+  MemoryPlanInput input = Input(64 * kGiB);
+  input.memory_limit_bytes = 8 * kGiB;
+  input.ctx = 8192;
+  const auto plan = MakeMemoryPlan(input);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_LE(plan->work_bytes + plan->cache_bytes, 5 * kGiB);
+}
+
+}  // namespace
+}  // namespace holdfast
