@@ -12,6 +12,7 @@
 
 #include "engine/logits_row.h"
 #include "engine/philox.h"
+#include "tests/support/slow_build.h"
 
 namespace holdfast {
 namespace {
@@ -110,8 +111,9 @@ TEST(SamplerTest, EqualsTheReferenceOverTheReleasedVocabulary) {
     return all[rng() % all.size()];
   };
   int n_not_argmax = 0;
+  const int n_cases = kSlowBuild && !CheckAll() ? 48 : 600;
   std::vector<float> row;
-  for (int i = 0; i < 600; ++i) {
+  for (int i = 0; i < n_cases; ++i) {
     if (i % 8 == 0) row = RandomRow(rng, kReleasedVocab);
     SamplingParams p;
     p.temperature = pick(0, 0.3, 0.7, 1, 1, 1.5, 4);
@@ -140,7 +142,7 @@ TEST(SamplerTest, EqualsTheReferenceOverTheReleasedVocabulary) {
     ASSERT_EQ(SampleOne(p, seed, row, history, position), want) << "case " << i;
     n_not_argmax += want != best ? 1 : 0;
   }
-  EXPECT_GT(n_not_argmax, 200);  // the cases are not all decided by the maximum
+  EXPECT_GT(n_not_argmax, n_cases / 3);  // the cases are not all decided by the maximum
 }
 
 TEST(SamplerTest, SmallRowsOfEverySizeEqualTheReference) {

@@ -98,6 +98,7 @@ class ApiTest : public ::testing::Test {
       {"city":{"type":"string"},"days":{"type":"integer"}},"required":["city"]}}}])");
   }
 
+  RunningGenerations running_;  // outlives the threads of fake_
   FakeService fake_;
   ModelState state_;
   HttpHandler handler_;
@@ -357,20 +358,19 @@ TEST_F(ApiTest, ARandomSeedIsReturnedAndExactInJavaScript) {
 
 TEST_F(ApiTest, AReplyThatIsFailedFromOutsideEndsAtOnce) {
   fake_.generator.Hold();
-  RunningGenerations running;
   auto service = std::make_shared<ModelService>(*fake_.service);
-  service->running = &running;
+  service->running = &running_;
   state_.Set(service);
   HttpRequest request;
   request.method = "POST";
   request.path = "/v1/chat/completions";
   request.body = ToText(Hello());
   HttpReply reply = handler_(request);
-  EXPECT_EQ(running.count(), 1);
+  EXPECT_EQ(running_.count(), 1);
   EXPECT_FALSE(RunningGenerations().silence());
-  EXPECT_TRUE(running.silence());
-  EXPECT_EQ(running.FailAll(DeadlineExceededError("the step hangs")), 1);
-  EXPECT_FALSE(running.silence());  // it has ended
+  EXPECT_TRUE(running_.silence());
+  EXPECT_EQ(running_.FailAll(DeadlineExceededError("the step hangs")), 1);
+  EXPECT_FALSE(running_.silence());  // it has ended
   const HttpResponse response = Collect(std::move(reply));
   EXPECT_EQ(response.status, 504);
   EXPECT_THAT(response.body, HasSubstr("the step hangs"));
