@@ -4,6 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "token/reply_parser.h"
+
 namespace holdfast {
 namespace {
 
@@ -76,17 +78,6 @@ std::optional<Replayed> Replay(const ModelService& model, const std::vector<Hash
 
 }  // namespace
 
-bool EndsInThink(const Tokenizer& tokenizer, const std::vector<TokenId>& prompt) {
-  const std::optional<TokenId> open = tokenizer.FindToken("<think>");
-  const std::optional<TokenId> close = tokenizer.FindToken("</think>");
-  if (!open || !close) return false;
-  for (auto it = prompt.rbegin(); it != prompt.rend(); ++it) {
-    if (*it == *open) return true;
-    if (*it == *close) return false;
-  }
-  return false;
-}
-
 Result<PreparedChat> PrepareChat(const ModelService& model, const ChatRequest& chat) {
   HF_ASSIGN_OR_RETURN(const ChatTemplate::Rendered rendered,
                       model.chat_template->RenderWithSpans(chat.input));
@@ -138,7 +129,7 @@ Result<PreparedChat> PrepareChat(const ModelService& model, const ChatRequest& c
   request.max_tokens = chat.options.max_tokens;
   request.ignore_eos = chat.options.ignore_eos;
   request.n_top_logprobs = chat.options.n_top_logprobs;
-  prepared.starts_in_think = EndsInThink(*model.tokenizer, request.prompt);
+  prepared.starts_in_think = PromptEndsInThink(*model.tokenizer, request.prompt);
   return prepared;
 }
 

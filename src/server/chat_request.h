@@ -40,9 +40,6 @@ struct PreparedChat {
 // Errors: those of ChatTemplate::RenderWithSpans.
 Result<PreparedChat> PrepareChat(const ModelService& model, const ChatRequest& chat);
 
-// Whether a prompt ends inside a think block: its last think marker opens one.
-bool EndsInThink(const Tokenizer& tokenizer, const std::vector<TokenId>& prompt);
-
 }  // namespace holdfast
 
 #endif  // HOLDFAST_SERVER_CHAT_REQUEST_H_
