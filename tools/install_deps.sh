@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 packages=(
   g++ clang cmake ninja-build make ccache pkg-config git ca-certificates
-  libhwy-dev libboost1.81-dev nlohmann-json3-dev libsqlite3-dev libxxhash-dev liburing-dev
+  libhwy-dev libboost1.81-dev nlohmann-json3-dev libsqlite3-dev libxxhash-dev
   libpcre2-dev libutf8proc-dev libcli11-dev libspdlog-dev libfmt-dev prometheus-cpp-dev libssl-dev
   libgtest-dev libgmock-dev libbenchmark-dev libclang-rt-14-dev clang-format clang-tidy
   curl python3 g++-aarch64-linux-gnu qemu-user
