@@ -39,7 +39,8 @@ void AddModelFlags(CLI::App* app, ModelOptions* options) {
   app->add_option("--kv", options->kv, "format of K/V cells: int8, f16 or f32")
       ->capture_default_str();
   app->add_option("--activations", options->activations,
-                  "activations in products: auto (int8 where the weights allow) or f32")
+                  "activations in products with quantised weights: auto (int16 for narrow models, "
+                  "else int8), int8, int16 or f32")
       ->capture_default_str();
   app->add_option("--kernels", options->kernels,
                   "auto, scalar, avx2, avx512, avx512vnni or neon (same bits, other speed)")

@@ -42,6 +42,7 @@ Result<std::unique_ptr<Model>> Model::Load(const std::string& path, const ModelO
   HF_ASSIGN_OR_RETURN(model->config_,
                       ReadModelConfig(*model->file_, model->mtp_file_.get(), options.config));
   HF_RETURN_IF_ERROR(CheckSupported(model->config_, options.kv_format));
+  backend->BeginModel(model->config_.hidden_size);
   HF_ASSIGN_OR_RETURN(model->layout_,
                       StateLayout::Create(model->config_, options.kv_format, StateSection::kTrunk,
                                           options.page_tokens));

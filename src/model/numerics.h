@@ -9,7 +9,7 @@
 namespace holdfast {
 
 // Raised by any change that moves a bit of the logits or of a state (docs/exactness.md).
-inline constexpr int kNumericsVersion = 1;
+inline constexpr int kNumericsVersion = 2;
 
 // What, beside the model and the layout, the bits of a state depend on.
 inline std::string NumericsKey(ActivationFormat activations, const ModelConfigOptions& options) {

@@ -292,6 +292,9 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;
 
+  // Called before a model's weights are loaded. A backend runs one model at a time.
+  virtual void BeginModel(int64_t hidden_size) = 0;
+
   // kResourceExhausted when there is no memory.
   virtual Result<std::unique_ptr<Buffer>> Allocate(size_t bytes) = 0;
   virtual Result<std::unique_ptr<Weight>> LoadWeight(const WeightView& view) = 0;

@@ -24,14 +24,26 @@ Result<KvFormat> ParseKvFormat(std::string_view name) {
 }
 
 std::string_view ActivationFormatName(ActivationFormat format) {
-  return format == ActivationFormat::kF32 ? "f32" : "auto";
+  switch (format) {
+    case ActivationFormat::kF32:
+      return "f32";
+    case ActivationFormat::kAuto:
+      return "auto";
+    case ActivationFormat::kInt8:
+      return "int8";
+    case ActivationFormat::kInt16:
+      return "int16";
+  }
+  return "?";
 }
 
 Result<ActivationFormat> ParseActivationFormat(std::string_view name) {
-  for (ActivationFormat format : {ActivationFormat::kF32, ActivationFormat::kAuto}) {
+  for (ActivationFormat format : {ActivationFormat::kAuto, ActivationFormat::kF32,
+                                  ActivationFormat::kInt8, ActivationFormat::kInt16}) {
     if (name == ActivationFormatName(format)) return format;
   }
-  return InvalidArgumentError("activation format '" + std::string(name) + "', wanted f32 or auto");
+  return InvalidArgumentError("activation format '" + std::string(name) +
+                              "', wanted auto, f32, int8 or int16");
 }
 
 }  // namespace holdfast

@@ -149,10 +149,8 @@ TEST(ActivationFormatTest, AutoOnTheDemoModelStaysWithinACosineOf0999OfF32) {
   const size_t n = cosines.rows.size();
   printf("smallest %.5f, a tenth below %.5f, median %.5f, all rows as one %.5f\n", cosines.rows[0],
          cosines.rows[n / 10], cosines.rows[n / 2], cosines.all);
-  // Single rows may fall below where an expert or a block was nearly tied and the other one wins.
-  EXPECT_GE(cosines.all, 0.999);
-  EXPECT_GE(cosines.rows[n / 10], 0.999);
-  EXPECT_GE(cosines.rows[0], 0.95);
+  EXPECT_GE(cosines.all, 0.9999);
+  EXPECT_GE(cosines.rows[0], 0.999);
 }
 
 TEST(ActivationFormatTest, AutoChangesNothingInAFileWithoutQuantisedWeights) {
@@ -169,9 +167,10 @@ TEST(ActivationFormatTest, AutoChangesNothingInAFileWithoutQuantisedWeights) {
   EXPECT_EQ(std::memcmp(logits[0].data(), logits[1].data(), logits[0].size() * sizeof(float)), 0);
 }
 
-// Random weights amplify every rounding, and most rows have an expert or block that is nearly tied:
-// llama.cpp's quantised kernels move this file's logits by up to 2.7, of a standard deviation of 3.
-TEST(ActivationFormatTest, AutoOnTwentyFiveTypesOfRandomWeightsKeepsTheDirection) {
+// Random weights amplify every rounding, and an expert or block that is nearly tied may change in a
+// row: llama.cpp's quantised kernels move this file's logits by up to 2.7, of a standard deviation
+// of 3.
+TEST(ActivationFormatTest, AutoOnTwentyFiveTypesOfRandomWeightsStaysWithinACosineOf0999OfF32) {
   const auto prompts = ReadJson(FixturePath("tinyA-mix.expected.json"))["prompts"];
   const auto tokens = prompts["long"]["ids"].get<std::vector<int32_t>>();
   std::vector<std::vector<float>> logits;
@@ -184,7 +183,9 @@ TEST(ActivationFormatTest, AutoOnTwentyFiveTypesOfRandomWeightsKeepsTheDirection
   const Cosines cosines = Compare(logits[0], logits[1], 2048);
   printf("smallest %.5f, median %.5f, all rows as one %.5f\n", cosines.rows[0],
          cosines.rows[cosines.rows.size() / 2], cosines.all);
-  EXPECT_GE(cosines.rows[cosines.rows.size() / 2], 0.99);
+  EXPECT_GE(cosines.all, 0.999);
+  EXPECT_GE(cosines.rows[cosines.rows.size() / 50], 0.999);
+  EXPECT_GE(cosines.rows[0], 0.99);
 }
 
 }  // namespace

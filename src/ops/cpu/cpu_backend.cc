@@ -61,9 +61,14 @@ Result<std::unique_ptr<CpuBackend>> CpuBackend::Create(const CpuBackendOptions& 
 
 CpuBackend::CpuBackend(const CpuBackendOptions& options, int n_threads, const KernelTable* kernels)
     : kernels_(kernels),
+      wanted_activations_(options.activations),
       activations_(options.activations),
       pool_(n_threads),
       thread_scratch_(n_threads) {}
+
+void CpuBackend::BeginModel(int64_t hidden_size) {
+  activations_ = ResolveActivations(wanted_activations_, hidden_size);
+}
 
 Result<std::unique_ptr<Buffer>> CpuBackend::Allocate(size_t bytes) {
   if (bytes == 0) return std::unique_ptr<Buffer>(new CpuBuffer(0, nullptr, 0));

@@ -27,6 +27,7 @@ class CpuBackend : public Backend {
   const KernelTable& kernels() const { return *kernels_; }
   int n_threads() const { return pool_.n_threads(); }
 
+  void BeginModel(int64_t hidden_size) override;
   Result<std::unique_ptr<Buffer>> Allocate(size_t bytes) override;
   Result<std::unique_ptr<Weight>> LoadWeight(const WeightView& view) override;
   Status SetReadOnly(Buffer* buffer, bool read_only) override;
@@ -80,7 +81,8 @@ class CpuBackend : public Backend {
   int64_t SliceRows(int64_t n_rows) const;
 
   const KernelTable* kernels_;
-  ActivationFormat activations_;
+  const ActivationFormat wanted_activations_;
+  ActivationFormat activations_;  // resolved by BeginModel()
   ThreadPool pool_;
   Scratch scratch_;                      // reset at the start of each op
   std::vector<Scratch> thread_scratch_;  // one for each thread, reset by each task that uses it

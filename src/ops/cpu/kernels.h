@@ -19,27 +19,32 @@
 namespace holdfast {
 
 // Rows of activations quantised to int8 in groups of 32 or 256 values (64 for attention queries).
+// With two terms a row is followed by the quantised row of what its codes leave (`residual`).
+// With two terms a row is followed by the quantised row of what its codes left (residual()).
 //   bits = max over the group of the absolute value's bits as an integer (so NaN > inf > finite)
 //   amax < 1e-30: scale 0, codes 0.   amax inf or NaN: scale NaN, codes 0 (the row is poisoned).
 //   else scale = amax / 127; code = round_half_even(x * (127 / amax))
 // sums16[j] = sum of the 16 codes from 16 j (exact).
 struct QuantizedRows {
-  const int8_t* codes = nullptr;   // [n_rows, n_cols]
-  const float* scales = nullptr;   // [n_rows, n_cols / group]
-  const int16_t* sums16 = nullptr; // [n_rows, n_cols / 16]
+  const int8_t* codes = nullptr;    // [n_rows, n_terms, n_cols]
+  const float* scales = nullptr;    // [n_rows, n_terms, n_cols / group]
+  const int16_t* sums16 = nullptr;  // [n_rows, n_terms, n_cols / 16]
   int group = 32;
+  int n_terms = 1;  // or 2
 };
 
-// y[j, r] = sum_c W[r, c] * x[x_index ? x_index[j] : j, c], r in [row_begin, row_end), j in [0, n_x).
+// y[j, r] = sum_c W[r, c] * x[x_index ? x_index[j] : j, c], r in [row_begin, row_end), j in [0,
+// n_x).
 //
 // Float form (x != nullptr): W's row is decoded to f32 as weights/dequantize.h says and
 //   y = Dot16(W_row, x_row).
-// Integer form (types with HasIntegerKernel(type), x == nullptr): for group b of `group` columns, in
-// ascending b, with lane = lanes[b % 16], da = scale of the activation group:
+// Integer form (types with HasIntegerKernel(type), x == nullptr): for group b of `group` columns,
+// in ascending b, with lane = lanes[b % 16], da = scale of the activation group:
 //   I = sum of (integer weight * code), exact in int32; d = the block's scale in f32
 //   lane = fma(float(I), d * da, lane)
 //   types with a minimum, then: lane = fma(float(M), m * da, lane)
-// and y = TreeSum(lanes). Integer weights, d, M and m per type:
+// and y = TreeSum(lanes), or with two terms the sum of both terms' TreeSum(lanes), each with lanes
+// of its own. Integer weights, d, M and m per type:
 //   Q8_0 q; Q4_0 nibble-8; Q5_0 x-16; IQ4_NL T[nibble]; Q2_0 code-1 (two groups share a block's d)
 //   Q4_1, Q5_1: code; M = sum of the group's codes, m as stored
 //   Q2_K: (sc_G & 15) * code; M = sum_G (sc_G >> 4) * sums16[G], m = -dmin
@@ -87,23 +92,22 @@ struct CellRun {
 struct AttentionSlice {
   KvFormat format = KvFormat::kInt8;
   int64_t head_dim = 0;
-  int64_t n_heads = 0;                 // query heads of this KV head
-  const float* q = nullptr;            // [n_heads, head_dim]
-  const int8_t* q_codes = nullptr;     // [n_heads, head_dim] or null
-  const float* q_scales = nullptr;     // [n_heads, head_dim / min(64, head_dim)] or null
+  int64_t n_heads = 0;              // query heads of this KV head
+  const float* q = nullptr;         // [n_heads, head_dim]
+  const int8_t* q_codes = nullptr;  // [n_heads, head_dim] or null
+  const float* q_scales = nullptr;  // [n_heads, head_dim / min(64, head_dim)] or null
   float scale = 1.0f;
   const CellRun* runs = nullptr;
   int64_t n_runs = 0;
-  int64_t n_cells = 0;                 // sum of the runs
-  float* scores = nullptr;             // scratch [n_heads, n_cells]
-  float* out = nullptr;                // [n_heads, head_dim]
+  int64_t n_cells = 0;      // sum of the runs
+  float* scores = nullptr;  // scratch [n_heads, n_cells]
+  float* out = nullptr;     // [n_heads, head_dim]
 };
 
 // One head's gated delta rule, columns [0, n_v) of the state S [dk, state_stride] (value index
 // contiguous), over n_tokens tokens in order:
-//   u_v = decay * ((p0 + p2) + (p1 + p3)), p_j = sum over k = j mod 4 ascending of fma(S[k,v], k_hat[k], .)
-//   delta_v = beta * (value_v - u_v)
-//   S[k,v] = fma(k_hat[k], delta_v, decay * S[k,v])
+//   u_v = decay * ((p0 + p2) + (p1 + p3)), p_j = sum over k = j mod 4 ascending of fma(S[k,v],
+//   k_hat[k], .) delta_v = beta * (value_v - u_v) S[k,v] = fma(k_hat[k], delta_v, decay * S[k,v])
 //   out_v = (o0 + o2) + (o1 + o3), o_j likewise with q_hat and the updated S
 struct GdnSlice {
   float* state = nullptr;
@@ -121,7 +125,7 @@ struct GdnSlice {
   int64_t out_stride = 0;
   float* delta = nullptr;  // [n_tokens, delta_stride] or null: delta_v of every token
   int64_t delta_stride = 0;
-  bool keep_state = true;  // false: S is only read; out and delta are as if it were updated
+  bool keep_state = true;    // false: S is only read; out and delta are as if it were updated
   float* scratch = nullptr;  // [dk, n_v] when !keep_state
 };
 
@@ -134,6 +138,9 @@ struct KernelTable {
   float (*dot)(const float* a, const float* b, int64_t n);  // Dot16
   void (*quantize)(const float* x, int64_t n, int group, int8_t* codes, float* scales,
                    int16_t* sums16 /* may be null */);
+  // out[i] = fma(-code, scale, x[i]): what quantize() left of a row.
+  void (*residual)(const float* x, const int8_t* codes, const float* scales, int64_t n, int group,
+                   float* out);
   void (*matmul)(const MatMulSlice& slice);
 
   void (*sigmoid)(const float* x, int64_t n, float* out);

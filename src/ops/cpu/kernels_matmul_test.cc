@@ -91,6 +91,7 @@ struct Product {
   bool hostile = false;
   bool indexed = false;
   bool poisoned = false;
+  int n_terms = 1;
 };
 
 // y of both tables for one random product.
@@ -119,14 +120,10 @@ void ExpectSameProduct(const KernelTable& kernels, const Product& p, Random& ran
   s.y_stride = shape.n_rows + 2;
   if (p.indexed) s.x_index = index.data();
 
-  std::vector<int8_t> codes(x.size());
-  std::vector<float> scales(x.size() / 32 + 1);
-  std::vector<int16_t> sums16(x.size() / 16 + 1);
+  QuantizedActivations quantized;
   if (p.integer) {
-    const int group = ActivationGroup(p.type);
-    ScalarKernels().quantize(x.data(), n_source * shape.n_cols, group, codes.data(), scales.data(),
-                             sums16.data());
-    s.quantized = {codes.data(), scales.data(), sums16.data(), group};
+    quantized = QuantizeRows(x, shape.n_cols, ActivationGroup(p.type), p.n_terms);
+    s.quantized = quantized.View();
   } else {
     s.x = x.data();
   }
@@ -202,6 +199,21 @@ TEST_P(MatMulTest, IndexedAndPoisonedActivations) {
       const Shape shape = {9, 2 * InfoOf(type).block_size, n_x};
       ExpectSameProduct(*GetParam(), {.type = type, .shape = shape, .indexed = true}, random);
       ExpectSameProduct(*GetParam(), {.type = type, .shape = shape, .poisoned = true}, random);
+    }
+  }
+}
+
+TEST_P(MatMulTest, TwoTermsEqualTheScalarTable) {
+  Random random(17);
+  for (const QuantType type : kIntegerTypes) {
+    const int64_t block = InfoOf(type).block_size;
+    for (const int64_t n_x : {0, 1, 2, 3, 6, 70}) {
+      for (const int64_t n_blocks : {1, 2, 3, 7, 20}) {
+        const Shape shape = {n_x == 70 ? 3 : 18, n_blocks * block, n_x};
+        ExpectSameProduct(*GetParam(),
+                          {.type = type, .shape = shape, .indexed = n_blocks == 2, .n_terms = 2},
+                          random);
+      }
     }
   }
 }

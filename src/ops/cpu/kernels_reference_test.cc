@@ -85,6 +85,24 @@ TEST(ScalarKernelsTest, QuantizeIsWithinHalfAStepAndItsSumsAreExact) {
   }
 }
 
+TEST(ScalarKernelsTest, TwoTermsAreWithinA250thOfAHalfStep) {
+  Random random(45);
+  for (const int group : {32, 256}) {
+    const std::vector<float> x = random.Floats(4 * group, 5.0f);
+    const QuantizedActivations q = QuantizeRows(x, 2 * group, group, 2);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const size_t cols = 2 * static_cast<size_t>(group), row = i / cols, col = i % cols;
+      double value = 0;
+      float first_scale = 0;
+      for (const size_t term : {2 * row + 1, 2 * row}) {
+        first_scale = q.scales[term * 2 + col / static_cast<size_t>(group)];
+        value += static_cast<double>(first_scale) * q.codes[term * cols + col];
+      }
+      EXPECT_NEAR(x[i], value, static_cast<double>(first_scale) * (0.5 / 250));
+    }
+  }
+}
+
 // Blocks with random codes and small scales.
 std::vector<std::byte> RandomRow(QuantType type, int64_t n_cols, Random& random) {
   const QuantTypeInfo& info = InfoOf(type);
@@ -156,6 +174,16 @@ TEST(ScalarKernelsTest, IntegerFormIsTheDotProductOfDequantisedWeights) {
       const auto steps = static_cast<double>(2 * (n_cols / group) / 16 + 1);
       EXPECT_NEAR(y, exact, (steps + 4 + 1 + 4) * kEps * magnitude);
       EXPECT_GT(magnitude, 0.0);
+
+      // The same row twice as two terms, whose products are added.
+      auto twice = [](auto& v) { v.insert(v.end(), v.begin(), v.end()); };
+      QuantisedRow both = q;
+      twice(both.codes), twice(both.scales), twice(both.sums16);
+      float sum = 0;
+      s.quantized = {both.codes.data(), both.scales.data(), both.sums16.data(), group, 2};
+      s.y = &sum;
+      ScalarKernels().matmul(s);
+      EXPECT_EQ(sum, y + y);
     }
   }
 }

@@ -95,6 +95,22 @@ TEST_P(RowsTest, NegativeZeroLanesSurviveTheTail) {
   }
 }
 
+TEST_P(RowsTest, Residual) {
+  Random random(27);
+  for (const int group : {32, 256, 8}) {
+    std::vector<float> x = random.Floats(3 * group, 2.0f);
+    x[1] = kInf;  // its group's scale is NaN
+    std::vector<int8_t> codes(x.size());
+    std::vector<float> scales(3), a(x.size()), b(x.size());
+    const auto n = static_cast<int64_t>(x.size());
+    ScalarKernels().quantize(x.data(), n, group, codes.data(), scales.data(), nullptr);
+    GetParam()->residual(x.data(), codes.data(), scales.data(), n, group, a.data());
+    ScalarKernels().residual(x.data(), codes.data(), scales.data(), n, group, b.data());
+    EXPECT_TRUE(SameBits(a, b));
+    EXPECT_TRUE(std::isnan(b[0]));
+  }
+}
+
 TEST_P(RowsTest, Quantize) {
   Random random(23);
   const KernelTable &k = *GetParam(), &ref = ScalarKernels();

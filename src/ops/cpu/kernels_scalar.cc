@@ -9,6 +9,7 @@ const KernelTable& ScalarKernels() {
       .rms_norm = scalar::RmsNorm,
       .dot = scalar::Dot,
       .quantize = scalar::Quantize,
+      .residual = scalar::Residual,
       .matmul = scalar::MatMul,
       .sigmoid = scalar::SigmoidAll,
       .silu = scalar::SiluAll,

@@ -60,6 +60,41 @@ inline ::testing::AssertionResult SameBits(const std::vector<float>& actual,
   return ::testing::AssertionSuccess();
 }
 
+// Activation rows as the scalar table quantises them, in one or two terms.
+struct QuantizedActivations {
+  std::vector<int8_t> codes;
+  std::vector<float> scales;
+  std::vector<int16_t> sums16;
+  int group = 32, n_terms = 1;
+
+  QuantizedRows View() const {
+    return {codes.data(), scales.data(), sums16.data(), group, n_terms};
+  }
+};
+
+inline QuantizedActivations QuantizeRows(const std::vector<float>& x, int64_t n_cols, int group,
+                                         int n_terms) {
+  const KernelTable& scalar = ScalarKernels();
+  const int64_t n_rows = static_cast<int64_t>(x.size()) / n_cols;
+  const auto n = static_cast<size_t>(n_rows * n_terms * n_cols);
+  QuantizedActivations q{.codes = std::vector<int8_t>(n),
+                         .scales = std::vector<float>(n / static_cast<size_t>(group)),
+                         .sums16 = std::vector<int16_t>(n / 16),
+                         .group = group,
+                         .n_terms = n_terms};
+  for (int64_t row = 0; row < n_rows; ++row) {
+    std::vector<float> values(x.begin() + row * n_cols, x.begin() + (row + 1) * n_cols);
+    for (int64_t term = row * n_terms; term < (row + 1) * n_terms; ++term) {
+      int8_t* codes = q.codes.data() + term * n_cols;
+      float* scales = q.scales.data() + term * (n_cols / group);
+      scalar.quantize(values.data(), n_cols, group, codes, scales,
+                      q.sums16.data() + term * (n_cols / 16));
+      scalar.residual(values.data(), codes, scales, n_cols, group, values.data());
+    }
+  }
+  return q;
+}
+
 // Runs the test body once per vector set.
 class KernelSetTest : public ::testing::TestWithParam<const KernelTable*> {};
 

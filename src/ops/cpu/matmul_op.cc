@@ -5,7 +5,7 @@
 namespace holdfast {
 
 bool CpuBackend::UsesIntegers(const WeightView& weight, bool float_form) const {
-  return !float_form && activations_ == ActivationFormat::kAuto && HasIntegerKernel(weight.type);
+  return !float_form && activations_ != ActivationFormat::kF32 && HasIntegerKernel(weight.type);
 }
 
 CpuBackend::PreparedRows CpuBackend::Prepare(const float* x, int64_t n_rows, int64_t n_cols,
@@ -16,13 +16,27 @@ CpuBackend::PreparedRows CpuBackend::Prepare(const float* x, int64_t n_rows, int
     const int group = ActivationGroup(product.weight->type);
     QuantizedRows& quantized = group == 32 ? rows.by_32 : rows.by_256;
     if (quantized.codes != nullptr) continue;
-    auto* codes = scratch_.Get<int8_t>(n_rows * n_cols);
-    auto* scales = scratch_.Get<float>(n_rows * (n_cols / group));
-    auto* sums = scratch_.Get<int16_t>(n_rows * (n_cols / 16));
-    quantized = {.codes = codes, .scales = scales, .sums16 = sums, .group = group};
-    pool_.For(n_rows, [&](int64_t row, int) {
-      kernels_->quantize(x + row * n_cols, n_cols, group, codes + row * n_cols,
-                         scales + row * (n_cols / group), sums + row * (n_cols / 16));
+    const int n_terms = activations_ == ActivationFormat::kInt16 ? 2 : 1;
+    const int64_t n = n_rows * n_terms;
+    auto* codes = scratch_.Get<int8_t>(n * n_cols);
+    auto* scales = scratch_.Get<float>(n * (n_cols / group));
+    auto* sums = scratch_.Get<int16_t>(n * (n_cols / 16));
+    quantized = {
+        .codes = codes, .scales = scales, .sums16 = sums, .group = group, .n_terms = n_terms};
+    pool_.For(n_rows, [&](int64_t row, int thread) {
+      const float* values = x + row * n_cols;
+      for (int64_t term = row * n_terms;; ++term) {
+        int8_t* term_codes = codes + term * n_cols;
+        float* term_scales = scales + term * (n_cols / group);
+        kernels_->quantize(values, n_cols, group, term_codes, term_scales,
+                           sums + term * (n_cols / 16));
+        if (term + 1 == (row + 1) * n_terms) return;
+        Scratch& local = thread_scratch_[thread];
+        local.Reset();
+        float* rest = local.Get<float>(n_cols);
+        kernels_->residual(values, term_codes, term_scales, n_cols, group, rest);
+        values = rest;
+      }
     });
   }
   return rows;
@@ -45,9 +59,10 @@ void CpuBackend::RunSlice(const WeightView& weight, int64_t mat, bool float_form
   if (UsesIntegers(weight, float_form)) {
     const int group = ActivationGroup(weight.type);
     slice.quantized = group == 32 ? rows.by_32 : rows.by_256;
-    slice.quantized.codes += x_begin * weight.n_cols;
-    slice.quantized.scales += x_begin * (weight.n_cols / group);
-    slice.quantized.sums16 += x_begin * (weight.n_cols / 16);
+    const int64_t first_term = x_begin * slice.quantized.n_terms;
+    slice.quantized.codes += first_term * weight.n_cols;
+    slice.quantized.scales += first_term * (weight.n_cols / group);
+    slice.quantized.sums16 += first_term * (weight.n_cols / 16);
   } else {
     slice.x = rows.x + x_begin * weight.n_cols;
   }

@@ -90,7 +90,7 @@ Status CpuBackend::QsaAttend(const QsaAttendArgs& args) {
   const int64_t budget = cells.ratio == 0 ? 0 : args.budget / cells.ratio;
   const int64_t blocks_per_page = cells.ratio == 0 ? 0 : page_tokens / cells.ratio;
   const bool integer_scores =
-      cells.format == KvFormat::kInt8 && activations_ == ActivationFormat::kAuto;
+      cells.format == KvFormat::kInt8 && activations_ != ActivationFormat::kF32;
   // Few rows: heads of a group are split further so that every thread has work.
   int64_t n_splits = 1;
   while (kRowGroup * cells.n_kv_heads * n_splits < 2 * pool_.n_threads() && n_splits * 2 <= group &&

@@ -15,6 +15,8 @@ void Gdn(const GdnSlice& slice);
 void RmsNorm(const float* x, const float* gain, int64_t n, float eps, float* out);
 float Dot(const float* a, const float* b, int64_t n);
 void Quantize(const float* x, int64_t n, int group, int8_t* codes, float* scales, int16_t* sums16);
+void Residual(const float* x, const int8_t* codes, const float* scales, int64_t n, int group,
+              float* out);
 
 void SigmoidAll(const float* x, int64_t n, float* out);
 void SiluAll(const float* x, float divisor, int64_t n, float* out);

@@ -37,17 +37,18 @@ void FloatRow(const MatMulSlice& s, int64_t r, int64_t j0, int64_t n) {
 }
 
 void IntegerRow(const MatMulSlice& s, int64_t r, int64_t j0, int64_t n) {
-  Lanes lanes[kXBlock] = {};
+  Lanes lanes[2][kXBlock] = {};
   IntegerGroup w;
   const QuantizedRows& q = s.quantized;
   const int64_t group = q.group, n_groups = s.n_cols / group;
   for (int64_t b = 0; b < n_groups; ++b) {
     UnpackIntegerGroup(s.type, s.weights + r * s.row_bytes, b, &w);
-    for (int64_t j = 0; j < n; ++j) {
-      const int64_t x = XRow(s, j0 + j);
+    for (int64_t i = 0; i < n * q.n_terms; ++i) {
+      const int64_t j = i / q.n_terms, term = i % q.n_terms;
+      const int64_t x = XRow(s, j0 + j) * q.n_terms + term;
       const int8_t* codes = q.codes + x * s.n_cols + b * group;
       const float da = q.scales[x * n_groups + b];
-      float& lane = lanes[j][static_cast<size_t>(b % kLanes)];
+      float& lane = lanes[term][j][static_cast<size_t>(b % kLanes)];
       int32_t sum = 0;
       for (int64_t c = 0; c < group; ++c) sum += w.weights[c] * codes[c];
       lane = std::fma(static_cast<float>(sum), w.d * da, lane);
@@ -58,7 +59,10 @@ void IntegerRow(const MatMulSlice& s, int64_t r, int64_t j0, int64_t n) {
       lane = std::fma(static_cast<float>(min_sum), w.m * da, lane);
     }
   }
-  for (int64_t j = 0; j < n; ++j) s.y[(j0 + j) * s.y_stride + r] = TreeSum(lanes[j]);
+  for (int64_t j = 0; j < n; ++j) {
+    const float first = TreeSum(lanes[0][j]);
+    s.y[(j0 + j) * s.y_stride + r] = q.n_terms == 1 ? first : first + TreeSum(lanes[1][j]);
+  }
 }
 
 }  // namespace

@@ -38,6 +38,13 @@ void Quantize(const float* x, int64_t n, int group, int8_t* codes, float* scales
   }
 }
 
+void Residual(const float* x, const int8_t* codes, const float* scales, int64_t n, int group,
+              float* out) {
+  for (int64_t i = 0; i < n; ++i) {
+    out[i] = std::fma(-static_cast<float>(codes[i]), scales[i / group], x[i]);
+  }
+}
+
 void IndexScores(const float* q, int64_t n_heads, int64_t dim, const float* keys,
                  int64_t key_stride, int64_t n_blocks, float* scores) {
   for (int64_t b = 0; b < n_blocks; ++b) {

@@ -78,6 +78,8 @@ void DeferredBackend::Run() {
   }
 }
 
+void DeferredBackend::BeginModel(int64_t hidden_size) { cpu_->BeginModel(hidden_size); }
+
 Result<std::unique_ptr<Buffer>> DeferredBackend::Allocate(size_t bytes) {
   HF_ASSIGN_OR_RETURN(std::unique_ptr<Buffer> buffer, cpu_->Allocate(bytes));
   return std::unique_ptr<Buffer>(new DeferredBuffer(this, std::move(buffer)));

@@ -47,6 +47,7 @@ class DeferredBackend : public Backend {
   // running.
   void FailOp(int64_t n, Status error);
 
+  void BeginModel(int64_t hidden_size) override;
   Result<std::unique_ptr<Buffer>> Allocate(size_t bytes) override;
   Result<std::unique_ptr<Weight>> LoadWeight(const WeightView& view) override;
   Status SetReadOnly(Buffer* buffer, bool read_only) override;

@@ -18,6 +18,7 @@ constexpr KernelTable kTable = {
     .rms_norm = RmsNorm,
     .dot = Dot,
     .quantize = Quantize,
+    .residual = Residual,
     .matmul = MatMul,
     .sigmoid = SigmoidRow,
     .silu = SiluRow,

@@ -10,15 +10,15 @@ namespace {
 
 template <class T>
 void MatMulInteger(const MatMulSlice& s) {
-  switch (s.n_x) {
+  switch (TermRows(s)) {
     case 0:
       return;
     case 1:
-      return MatMulRows<T, 1>(s, 0);
+      return MatMulRows<T, 1>(s);
     case 2:
-      return MatMulRows<T, 2>(s, 0);
+      return MatMulRows<T, 2>(s);
     case 3:
-      return MatMulRows<T, 3>(s, 0);
+      return MatMulRows<T, 3>(s);
     default:
       return MatMulTiles<T>(s);
   }

@@ -21,7 +21,10 @@ HF_INLINE int64_t XRow(const MatMulSlice& s, int64_t j) {
   return s.x_index != nullptr ? s.x_index[j] : j;
 }
 
-// Quantised activation rows j0 .. j0 + kX; past the end the last one repeats.
+// Quantised activation rows as the products see them: a row of two terms counts as two.
+HF_INLINE int64_t TermRows(const MatMulSlice& s) { return s.n_x * s.quantized.n_terms; }
+
+// Term rows j0 .. j0 + kX; past the end the last one repeats.
 template <int kX>
 struct Activations {
   const int8_t* codes[kX];
@@ -30,7 +33,9 @@ struct Activations {
 
   HF_INLINE Activations(const MatMulSlice& s, int64_t j0) {
     for (int x = 0; x < kX; ++x) {
-      const int64_t row = XRow(s, Min(j0 + x, s.n_x - 1));
+      const int64_t n_terms = s.quantized.n_terms;
+      const int64_t j = Min(j0 + x, TermRows(s) - 1);
+      const int64_t row = n_terms == 1 ? XRow(s, j) : XRow(s, j / 2) * 2 + j % 2;
       codes[x] = s.quantized.codes + row * s.n_cols;
       scales[x] = s.quantized.scales + row * (s.n_cols / s.quantized.group);
       sums16[x] = s.quantized.sums16 + row * (s.n_cols / 16);
@@ -214,10 +219,10 @@ HF_INLINE float TreeSumOf(const float* lanes) {
                           hn::Add(hn::Load(d, lanes + 4), hn::Load(d, lanes + 12))));
 }
 
-// y of activation rows j0 .. j0 + kX for all weight rows of the slice.
+// y of all kX term rows for all weight rows of the slice.
 template <class T, int kX>
-void MatMulRows(const MatMulSlice& s, int64_t j0) {
-  const Activations<kX> a(s, j0);
+void MatMulRows(const MatMulSlice& s) {
+  const Activations<kX> a(s, 0);
   const int64_t n_groups = s.n_cols / T::kGroup;
   for (int64_t r = s.row_begin; r < s.row_end; ++r) {
     const uint8_t* row = WeightRow(s, r);
@@ -236,7 +241,11 @@ void MatMulRows(const MatMulSlice& s, int64_t j0) {
       for (; g + 8 <= n_groups; g += 8) AddGroups<T, kX, true>(row, g, 8, a, lanes);
       if (g < n_groups) AddGroups<T, kX, false>(row, g, n_groups - g, a, lanes);
     }
-    for (int x = 0; x < kX; ++x) s.y[(j0 + x) * s.y_stride + r] = TreeSumOf(lanes[x]);
+    if (kX == 2 && s.n_x == 1) {
+      s.y[r] = TreeSumOf(lanes[0]) + TreeSumOf(lanes[kX - 1]);
+      continue;
+    }
+    for (int x = 0; x < kX; ++x) s.y[x * s.y_stride + r] = TreeSumOf(lanes[x]);
   }
 }
 

@@ -1,7 +1,8 @@
 // Integer form for many activation rows (prefill, batches): 16 weight rows are unpacked once into a
 // tile whose lanes are the rows, [column / 4][row][column % 4], so that one dot instruction takes
 // four columns of 16 rows times four broadcast activations and nothing is summed across lanes.
-// The 16 virtual float lanes of every output lie in scratch, lanes[x][b % 16][row].
+// The virtual float lanes of every output lie in scratch, lanes[x][b % 16][row]; of matrices of
+// fewer than 16 groups only those that are used, since the others stay +0.
 #ifndef HOLDFAST_OPS_CPU_SIMD_MATMUL_TILE_INL_H_
 #define HOLDFAST_OPS_CPU_SIMD_MATMUL_TILE_INL_H_
 
@@ -12,7 +13,7 @@ namespace {
 
 // Columns of a tile; 2560 is the model's width, so most of its matrices are unpacked once per call.
 constexpr int kTileCols = 2560;
-// Activation rows whose lanes are kept while the columns of wider matrices pass.
+// Term rows whose lanes are kept while the columns of wider matrices pass; even.
 constexpr int kTileX = 128;
 // Activation rows in registers, and for a rest of few.
 constexpr int kStepX = HWY_ARCH_X86 && HWY_MAX_BYTES == 32 ? 4 : 8;
@@ -28,7 +29,7 @@ struct Tile {
 
 struct TileScratch {
   Tile tile;
-  alignas(64) float lanes[kTileX + kStepX][16][16];
+  alignas(64) float lanes[(kTileX + kStepX) * 16 * 16];
   alignas(64) uint8_t rows[16][64];
   alignas(64) int16_t scales[16][16], pairs[16][16];
 };
@@ -156,10 +157,10 @@ HF_INLINE void AddPairs(const Tile& tile, int i, int64_t b, const Activations<kX
   }
 }
 
-// Superblock i of the tile, b of the row, for kX activation rows.
+// Superblock i of the tile, b of the row, for kX term rows, whose lanes are `stride` floats apart.
 template <class T, int kX>
 HF_INLINE void SuperBlockStep(const Tile& tile, int i, int64_t b, const Activations<kX>& a,
-                              float (*lanes)[16][16]) {
+                              float* lanes, int64_t stride) {
   constexpr bool kOffsets = (T::kWide ? kWideOffset : T::kZ) != 0;
   I32x16 sum[kX];
   HF_UNROLL for (int x = 0; x < kX; ++x) sum[x] = ZeroI16();
@@ -175,21 +176,22 @@ HF_INLINE void SuperBlockStep(const Tile& tile, int i, int64_t b, const Activati
     const int32_t* scale = tile.scales[column / T::kSub];
     HF_UNROLL for (int x = 0; x < kX; ++x) sum[x] = ScaleAdd16(sum[x], scale, dot[x]);
   }
+  float* lane = lanes + b % 16 * 16;
   HF_UNROLL for (int x = 0; x < kX; ++x) {
-    AddToLane16(sum[x], tile.d[i], a.scales[x][b], lanes[x][b % 16]);
+    AddToLane16(sum[x], tile.d[i], a.scales[x][b], lane + x * stride);
   }
   if (!T::kMin) return;
   HF_UNROLL for (int x = 0; x < kX; ++x) sum[x] = ZeroI16();
   AddPairs<kX>(tile, i, b, a, sum);
   HF_UNROLL for (int x = 0; x < kX; ++x) {
-    AddToLane16(sum[x], tile.m[i], a.scales[x][b], lanes[x][b % 16]);
+    AddToLane16(sum[x], tile.m[i], a.scales[x][b], lane + x * stride);
   }
 }
 
-// Group i of the tile, b of the row, for kX activation rows.
+// Group i of the tile, b of the row, for kX term rows.
 template <class T, int kX>
-HF_INLINE void GroupStep(const Tile& tile, int i, int64_t b, const Activations<kX>& a,
-                         float (*lanes)[16][16]) {
+HF_INLINE void GroupStep(const Tile& tile, int i, int64_t b, const Activations<kX>& a, float* lanes,
+                         int64_t stride) {
   constexpr int kZ = T::kWide ? kWideOffset : T::kZ;
   I32x16 sum[kX];
   int32_t code_sum[kX];
@@ -200,73 +202,116 @@ HF_INLINE void GroupStep(const Tile& tile, int i, int64_t b, const Activations<k
   for (int k = 0; k < 8; ++k) {
     TileStep<T::kWide, kX>(sum, tile.codes[8 * i + k][0], a.codes, 32 * b + 4 * k);
   }
+  float* lane = lanes + b % 16 * 16;
   HF_UNROLL for (int x = 0; x < kX; ++x) {
-    AddToLane16(sum[x], tile.d[i], a.scales[x][b], lanes[x][b % 16]);
+    AddToLane16(sum[x], tile.d[i], a.scales[x][b], lane + x * stride);
     if (T::kMin) {
-      AddToLane16(SetI16(code_sum[x]), tile.m[i], a.scales[x][b], lanes[x][b % 16]);
+      AddToLane16(SetI16(code_sum[x]), tile.m[i], a.scales[x][b], lane + x * stride);
     }
   }
 }
 
-// Adds the tile's columns to the lanes of activation rows j .. j + kX.
+// Adds the tile's columns to the lanes of term rows j .. j + kX.
 template <class T, int kX>
 void TileColumns(const MatMulSlice& s, const Tile& tile, int64_t column, int n_cols, int64_t j,
-                 float (*lanes)[16][16]) {
+                 float* lanes, int64_t stride) {
   const Activations<kX> a(s, j);
   const int n_groups = n_cols / T::kGroup;
   const int64_t first = column / T::kGroup;
   for (int i = 0; i < n_groups; ++i) {
     if constexpr (T::kGroup == 256) {
-      SuperBlockStep<T, kX>(tile, i, first + i, a, lanes);
+      SuperBlockStep<T, kX>(tile, i, first + i, a, lanes, stride);
     } else {
-      GroupStep<T, kX>(tile, i, first + i, a, lanes);
+      GroupStep<T, kX>(tile, i, first + i, a, lanes, stride);
     }
   }
 }
 
-HF_INLINE void StoreTile(const MatMulSlice& s, int64_t r0, int n_rows, int64_t j,
-                         const float (*lanes)[16]) {
-  F32x16 l[8];
-  HF_UNROLL for (int i = 0; i < 8; ++i) l[i] = Add16(Load16(lanes[i]), Load16(lanes[i + 8]));
-  HF_UNROLL for (int i = 0; i < 4; ++i) l[i] = Add16(l[i], l[i + 4]);
-  HF_UNROLL for (int i = 0; i < 2; ++i) l[i] = Add16(l[i], l[i + 2]);
-  float y[16];
-  Store16(Add16(l[0], l[1]), y);
-  memcpy(s.y + j * s.y_stride + r0, y, static_cast<size_t>(n_rows) * sizeof(float));
+// TreeSum of 16 outputs whose lanes from kLanes (a power of two) on are +0.
+template <int kLanes>
+HF_INLINE F32x16 SumLanes(const float* lanes) {
+  F32x16 l[kLanes];
+  HF_UNROLL for (int i = 0; i < kLanes; ++i) l[i] = Load16(lanes + 16 * i);
+  HF_UNROLL for (int n = kLanes / 2; n > 0; n /= 2) {
+    HF_UNROLL for (int i = 0; i < n; ++i) l[i] = Add16(l[i], l[i + n]);
+  }
+  return l[0];
 }
 
-// y of activation rows j0 .. j0 + n_x (at most kTileX) for weight rows r0 .. r0 + n_rows; the
-// tile is unpacked unless it holds these rows already (`unpacked`: matrices of one tile's width).
+template <int kLanes>
+void StoreLanes(const MatMulSlice& s, int64_t r0, int n_rows, int64_t j0, int64_t n_x,
+                const float* lanes) {
+  constexpr int64_t kStride = kLanes * 16;
+  const int64_t n_terms = s.quantized.n_terms;
+  for (int64_t x = 0; x < n_x; ++x, lanes += n_terms * kStride) {
+    F32x16 sum = SumLanes<kLanes>(lanes);
+    if (n_terms == 2) sum = Add16(sum, SumLanes<kLanes>(lanes + kStride));
+    float* y = s.y + (j0 + x) * s.y_stride + r0;
+    if (n_rows == 16) {
+      Store16(sum, y);
+      continue;
+    }
+    float rows[16];
+    Store16(sum, rows);
+    memcpy(y, rows, static_cast<size_t>(n_rows) * sizeof(float));
+  }
+}
+
+// Outputs of activation rows j0 .. j0 + n_x, from the lanes of their term rows.
+void StoreTile(const MatMulSlice& s, int64_t r0, int n_rows, int64_t j0, int64_t n_x,
+               const float* lanes, int n_lanes) {
+  switch (n_lanes) {
+    case 1:
+      return StoreLanes<1>(s, r0, n_rows, j0, n_x, lanes);
+    case 2:
+      return StoreLanes<2>(s, r0, n_rows, j0, n_x, lanes);
+    case 4:
+      return StoreLanes<4>(s, r0, n_rows, j0, n_x, lanes);
+    case 8:
+      return StoreLanes<8>(s, r0, n_rows, j0, n_x, lanes);
+    default:
+      return StoreLanes<16>(s, r0, n_rows, j0, n_x, lanes);
+  }
+}
+
+// y of term rows j0 .. j0 + n (at most kTileX) for weight rows r0 .. r0 + n_rows; the tile is
+// unpacked unless it holds these rows already (`unpacked`: matrices of one tile's width).
 template <class T>
-void TileBlock(const MatMulSlice& s, int64_t r0, int n_rows, int64_t j0, int64_t n_x,
+void TileBlock(const MatMulSlice& s, int64_t r0, int n_rows, int64_t j0, int64_t n, int n_lanes,
                bool unpacked) {
+  const int64_t stride = n_lanes * 16;
   TileScratch* scratch = Scratch();
   TileSource source;
   for (int i = 0; i < 16; ++i) source.row[i] = WeightRow(s, r0 + Min(i, n_rows - 1));
-  memset(scratch->lanes, 0, static_cast<size_t>(n_x + kStepX - 1) * sizeof scratch->lanes[0]);
+  memset(scratch->lanes, 0, static_cast<size_t>((n + kStepX - 1) * stride) * sizeof(float));
   for (int64_t column = 0; column < s.n_cols; column += kTileCols) {
     source.column = column;
     source.n_cols = static_cast<int>(Min(kTileCols, s.n_cols - column));
     if (!unpacked) UnpackTile<T>(source, scratch);
-    // The last activation row repeats where a step has more rows than are left.
+    // The last term row repeats where a step has more rows than are left.
     int64_t x = 0;
-    for (; x + kSmallStepX < n_x; x += kStepX) {
-      TileColumns<T, kStepX>(s, scratch->tile, column, source.n_cols, j0 + x, scratch->lanes + x);
+    for (; x + kSmallStepX < n; x += kStepX) {
+      TileColumns<T, kStepX>(s, scratch->tile, column, source.n_cols, j0 + x,
+                             scratch->lanes + x * stride, stride);
     }
-    if (x < n_x) {
+    if (x < n) {
       TileColumns<T, kSmallStepX>(s, scratch->tile, column, source.n_cols, j0 + x,
-                                  scratch->lanes + x);
+                                  scratch->lanes + x * stride, stride);
     }
   }
-  for (int64_t x = 0; x < n_x; ++x) StoreTile(s, r0, n_rows, j0 + x, scratch->lanes[x]);
+  const int64_t n_terms = s.quantized.n_terms;
+  StoreTile(s, r0, n_rows, j0 / n_terms, n / n_terms, scratch->lanes, n_lanes);
 }
 
 template <class T>
 void MatMulTiles(const MatMulSlice& s) {
+  const int64_t n = TermRows(s);
+  int n_lanes = 1;
+  while (n_lanes < 16 && n_lanes < s.n_cols / T::kGroup) n_lanes *= 2;
   for (int64_t r = s.row_begin; r < s.row_end; r += 16) {
     const int n_rows = static_cast<int>(Min(16, s.row_end - r));
-    for (int64_t j = 0; j < s.n_x; j += kTileX) {
-      TileBlock<T>(s, r, n_rows, j, Min(kTileX, s.n_x - j), j > 0 && s.n_cols <= kTileCols);
+    for (int64_t j = 0; j < n; j += kTileX) {
+      TileBlock<T>(s, r, n_rows, j, Min(kTileX, n - j), n_lanes, j > 0 && s.n_cols <= kTileCols);
     }
   }
 }

@@ -1,4 +1,4 @@
-// Functions that reduce a row: rms_norm, dot, quantize, exp_sum.
+// Functions that reduce a row: rms_norm, dot, quantize, residual, exp_sum.
 #ifndef HOLDFAST_OPS_CPU_SIMD_ROWS_INL_H_
 #define HOLDFAST_OPS_CPU_SIMD_ROWS_INL_H_
 
@@ -72,6 +72,17 @@ void Quantize(const float* x, int64_t n, int group, int8_t* codes, float* scales
       const int16_t sum = Quantize16(row + i, inv, row_codes + i);
       if (sums16 != nullptr) sums16[(g * group + i) / 16] = sum;
     }
+  }
+}
+
+void Residual(const float* x, const int8_t* codes, const float* scales, int64_t n, int group,
+              float* out) {
+  if (group % 16 != 0) return scalar::Residual(x, codes, scales, n, group, out);
+  const hn::Rebind<int8_t, TagI32> d8;
+  for (int64_t i = 0; i < n; i += kN) {
+    const VF32 code = hn::ConvertTo(kF32, hn::PromoteTo(kI32, hn::LoadU(d8, codes + i)));
+    const VF32 scale = hn::Set(kF32, scales[i / group]);
+    hn::StoreU(hn::NegMulAdd(code, scale, hn::LoadU(kF32, x + i)), kF32, out + i);
   }
 }
 
