@@ -268,6 +268,9 @@ Status Scheduler::CommitWindows(std::span<const Turn> turns, const Batch& batch)
   for (size_t i = 0; i < turns.size(); ++i) {
     if (batch.sequences[i].log == nullptr) continue;
     windows.push_back(batch.sequences[i]);
+    // Tokens have been appended since: they may lie elsewhere now.
+    windows.back().tokens =
+        turns[i].active->conversation->tokens().ids.first(windows.back().tokens.size());
     n_rows.push_back(turns[i].n_counting);
   }
   return windows.empty() ? OkStatus() : model_->Commit(windows, n_rows);
