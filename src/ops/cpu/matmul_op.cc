@@ -76,7 +76,7 @@ void CpuBackend::RunSlice(const WeightView& weight, int64_t mat, bool float_form
 }
 
 int64_t CpuBackend::SliceRows(int64_t n_rows) const {
-  constexpr int64_t kMin = 16, kMax = 256, kTasksPerThread = 8;
+  constexpr int64_t kMin = 32, kMax = 256, kTasksPerThread = 8;
   const int64_t even = n_rows / (kTasksPerThread * pool_.n_threads());
   return std::clamp(even / kMin * kMin, kMin, kMax);
 }

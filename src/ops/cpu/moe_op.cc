@@ -117,7 +117,7 @@ Status CpuBackend::Moe(const MoeArgs& args) {
   // Gate and up of every expert in use: each is read once for all of its rows.
   float* expert_gate = scratch_.Get<float>(n_pairs * ffn);
   float* expert_up = scratch_.Get<float>(n_pairs * ffn);
-  const int64_t slice = std::max<int64_t>(SliceRows(ffn * n_active * 2) / 16 * 16, 16);
+  const int64_t slice = std::max<int64_t>(SliceRows(ffn * n_active * 2) / 32 * 32, 32);
   const int64_t n_slices = (ffn + slice - 1) / slice;
   pool_.For(n_active * n_slices * 2, [&](int64_t task, int) {
     const int32_t e = active[task / (n_slices * 2)];

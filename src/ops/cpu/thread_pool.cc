@@ -1,10 +1,14 @@
 #include "ops/cpu/thread_pool.h"
 
+#include <algorithm>
+
 namespace holdfast {
 namespace {
 
 // About 50 us: longer than the serial stretches between the loops of one decode step.
 constexpr int kSpins = 4000;
+// Loops over many small tasks are handed out in pieces of about this many for each thread.
+constexpr int64_t kTakesPerThread = 16;
 
 void Pause() {
 #if defined(__x86_64__)
@@ -37,6 +41,7 @@ void ThreadPool::Run(int64_t n_tasks, const void* fn, Call call) {
   fn_ = fn;
   call_ = call;
   n_tasks_ = n_tasks;
+  take_ = std::max<int64_t>(n_tasks / (kTakesPerThread * n_threads()), 1);
   next_task_.store(0, std::memory_order_relaxed);
   const uint64_t generation = state_.load(std::memory_order_relaxed) / kGeneration + 1;
   state_.store(generation * kGeneration + kOpen, std::memory_order_release);
@@ -48,9 +53,10 @@ void ThreadPool::Run(int64_t n_tasks, const void* fn, Call call) {
 
 void ThreadPool::RunTasks(int thread) {
   for (;;) {
-    const int64_t task = next_task_.fetch_add(1, std::memory_order_relaxed);
-    if (task >= n_tasks_) return;
-    call_(fn_, task, thread);
+    const int64_t begin = next_task_.fetch_add(take_, std::memory_order_relaxed);
+    if (begin >= n_tasks_) return;
+    const int64_t end = std::min(begin + take_, n_tasks_);
+    for (int64_t task = begin; task < end; ++task) call_(fn_, task, thread);
   }
 }
 

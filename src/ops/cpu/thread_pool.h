@@ -48,6 +48,7 @@ class ThreadPool {
   const void* fn_ = nullptr;
   Call call_ = nullptr;
   int64_t n_tasks_ = 0;
+  int64_t take_ = 1;  // tasks taken at a time
   std::atomic<bool> stop_{false};
   std::vector<std::thread> workers_;
 };

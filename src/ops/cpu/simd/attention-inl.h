@@ -72,8 +72,8 @@ HF_INLINE void CodeScores(const AttentionSlice& s, int64_t head, int n_heads, in
       for (int g = 0; g < n_groups; ++g) {
         UnpackKeys(cells, c, g, group, &tile);
         int h = 0;
-        for (; h + kStepX <= n_heads; h += kStepX) {
-          GroupScores<kStepX>(s, tile, head + h, g, group, offsets[g] + h, score + h);
+        for (; h + kHeadStep <= n_heads; h += kHeadStep) {
+          GroupScores<kHeadStep>(s, tile, head + h, g, group, offsets[g] + h, score + h);
         }
         for (; h + 4 <= n_heads; h += 4) {
           GroupScores<4>(s, tile, head + h, g, group, offsets[g] + h, score + h);

@@ -10,6 +10,8 @@ namespace {
 // Query heads whose scores and weights are in work together, cells looked up at a time, and groups
 // of 64 dimensions that the fixed scratch has room for.
 constexpr int kHeadBlock = 16;
+// Query heads in registers.
+constexpr int kHeadStep = HWY_ARCH_X86 && HWY_MAX_BYTES == 32 ? 4 : 8;
 constexpr int kCellBlock = 64;
 constexpr int kMaxGroups = 16;
 

@@ -265,6 +265,35 @@ HF_INLINE void TileStep(I32x16* acc, const uint8_t* w, const int8_t* const* a, i
 #endif
 }
 
+// The same for two tiles: an activation is loaded once for both, since loads are what limits this.
+template <bool kWide, int kX>
+HF_INLINE void TileStep2(I32x16* acc0, I32x16* acc1, const uint8_t* w0, const uint8_t* w1,
+                         const int8_t* const* a, int64_t offset) {
+  const __m512i codes0 = _mm512_load_si512(w0), codes1 = _mm512_load_si512(w1);
+#if HF_VNNI
+  // Volatile keeps the order: the compiler's own has more activations in flight than registers.
+  HF_UNROLL for (int x = 0; x < kX; ++x) {
+    __m512i all;
+    asm volatile(
+        "vpbroadcastd %5, %2\n\t"
+        "vpdpbusd %2, %3, %0\n\t"
+        "vpdpbusd %2, %4, %1"
+        : "+v"(acc0[x].v[0].raw), "+v"(acc1[x].v[0].raw), "=&v"(all)
+        : "v"(codes0), "v"(codes1), "m"(*reinterpret_cast<const int32_t*>(a[x] + offset)));
+  }
+#else
+  const __m512i magnitude0 = kWide ? _mm512_abs_epi8(codes0) : codes0;
+  const __m512i magnitude1 = kWide ? _mm512_abs_epi8(codes1) : codes1;
+  HF_UNROLL for (int x = 0; x < kX; ++x) {
+    int32_t four;
+    memcpy(&four, a[x] + offset, sizeof four);
+    const __m512i all = _mm512_set1_epi32(four);
+    acc0[x].v[0].raw = DotBytes(acc0[x].v[0].raw, magnitude0, kWide ? WithSign(all, codes0) : all);
+    acc1[x].v[0].raw = DotBytes(acc1[x].v[0].raw, magnitude1, kWide ? WithSign(all, codes1) : all);
+  }
+#endif
+}
+
 // acc + pairs[row] . sums[0..1].
 HF_INLINE I32x16 PairStep(const I32x16& acc, const int16_t* pairs, const int16_t* sums) {
   int32_t two;

@@ -15,9 +15,11 @@ namespace {
 constexpr int kTileCols = 2560;
 // Term rows whose lanes are kept while the columns of wider matrices pass; even.
 constexpr int kTileX = 128;
-// Activation rows in registers, and for a rest of few.
-constexpr int kStepX = HWY_ARCH_X86 && HWY_MAX_BYTES == 32 ? 4 : 8;
-constexpr int kSmallStepX = 4;
+// Tiles that are multiplied together, so that an activation is loaded once for all.
+constexpr int kTiles = HWY_MAX_BYTES == 64 ? 2 : 1;
+// Term rows in registers, and for rests of few.
+constexpr int kStepX = HWY_MAX_BYTES == 64 ? 6 : HWY_MAX_BYTES == 32 ? 4 : 8;
+constexpr int kSmallStepX = 4, kLeastStepX = 2;
 
 struct Tile {
   alignas(64) uint8_t codes[kTileCols / 4][16][4];
@@ -28,8 +30,8 @@ struct Tile {
 };
 
 struct TileScratch {
-  Tile tile;
-  alignas(64) float lanes[(kTileX + kStepX) * 16 * 16];
+  Tile tiles[kTiles];
+  alignas(64) float lanes[kTiles][(kTileX + kStepX) * 16 * 16];
   alignas(64) uint8_t rows[16][64];
   alignas(64) int16_t scales[16][16], pairs[16][16];
 };
@@ -41,9 +43,9 @@ HF_INLINE TileScratch* Scratch() {
 
 // The part of a weight matrix that a tile holds: up to 16 rows (fewer: the last one repeats).
 struct TileSource {
-  const uint8_t* row[16];
   int64_t column = 0;  // first one
   int n_cols = 0;
+  const uint8_t* row[16] = {};
 };
 
 template <class T, int c>
@@ -96,8 +98,7 @@ HF_INLINE void UnpackSuperScales(const TileSource& source, int64_t block, TileSc
 }
 
 template <class T>
-HF_INLINE void UnpackSuperTile(const TileSource& source, TileScratch* out) {
-  Tile& tile = out->tile;
+HF_INLINE void UnpackSuperTile(const TileSource& source, TileScratch* out, Tile& tile) {
   for (int i = 0; i < source.n_cols / 256; ++i) {
     const int64_t block = source.column / 256 + i;
     UnpackSuperChunk<T, 0>(source, block, out, tile.codes + 64 * i);
@@ -111,8 +112,7 @@ HF_INLINE void UnpackSuperTile(const TileSource& source, TileScratch* out) {
 }
 
 template <class T>
-HF_INLINE void UnpackGroupTile(const TileSource& source, TileScratch* out) {
-  Tile& tile = out->tile;
+HF_INLINE void UnpackGroupTile(const TileSource& source, TileScratch* out, Tile& tile) {
   const int n_groups = source.n_cols / 32;
   const int64_t first = source.column / 32;
   for (int g = 0; g < n_groups; g += 2) {
@@ -134,12 +134,23 @@ HF_INLINE void UnpackGroupTile(const TileSource& source, TileScratch* out) {
 }
 
 template <class T>
-void UnpackTile(const TileSource& source, TileScratch* out) {
+void UnpackTile(const TileSource& source, TileScratch* out, Tile& tile) {
   if constexpr (T::kGroup == 256) {
-    UnpackSuperTile<T>(source, out);
+    UnpackSuperTile<T>(source, out, tile);
   } else {
-    UnpackGroupTile<T>(source, out);
+    UnpackGroupTile<T>(source, out, tile);
   }
+}
+
+// acc[tile][x] += columns 4 k .. 4 k + 4 of the tiles times the codes at `offset`.
+template <bool kWide, int kX>
+HF_INLINE void TilesStep(I32x16 (*acc)[kX], const Tile* tiles, int k, const int8_t* const* codes,
+                         int64_t offset) {
+#if HWY_MAX_BYTES == 64
+  TileStep2<kWide, kX>(acc[0], acc[1], tiles[0].codes[k][0], tiles[1].codes[k][0], codes, offset);
+#else
+  TileStep<kWide, kX>(acc[0], tiles[0].codes[k][0], codes, offset);
+#endif
 }
 
 // lane = fma(float(sum), scale[row] * da, lane) for 16 rows.
@@ -147,82 +158,105 @@ HF_INLINE void AddToLane16(const I32x16& sum, const float* scale, float da, floa
   Store16(MulAdd16(ToFloat16(sum), Mul16(Load16(scale), Set16(da)), Load16(lane)), lane);
 }
 
-// sum[x] += the minima or offsets of superblock i of the tile, b of the row.
+// The lanes of one step: term rows are `stride` floats apart, tiles `tile_stride`.
+struct StepLanes {
+  float* first;
+  int64_t stride, tile_stride;
+
+  HF_INLINE float* At(int tile, int x, int64_t b) const {
+    return first + tile * tile_stride + x * stride + b % 16 * 16;
+  }
+};
+
+// sum[tile][x] += the minima or offsets of superblock i of the tiles, b of the row.
 template <int kX>
-HF_INLINE void AddPairs(const Tile& tile, int i, int64_t b, const Activations<kX>& a, I32x16* sum) {
+HF_INLINE void AddPairs(const Tile* tiles, int i, int64_t b, const Activations<kX>& a,
+                        I32x16 (*sum)[kX]) {
   for (int p = 0; p < 8; ++p) {
-    HF_UNROLL for (int x = 0; x < kX; ++x) {
-      sum[x] = PairStep(sum[x], tile.pairs[8 * i + p][0], a.sums16[x] + 16 * b + 2 * p);
+    HF_UNROLL for (int t = 0; t < kTiles; ++t) {
+      HF_UNROLL for (int x = 0; x < kX; ++x) {
+        sum[t][x] = PairStep(sum[t][x], tiles[t].pairs[8 * i + p][0], a.sums16[x] + 16 * b + 2 * p);
+      }
     }
   }
 }
 
-// Superblock i of the tile, b of the row, for kX term rows, whose lanes are `stride` floats apart.
+// Superblock i of the tiles, b of the row, for kX term rows.
 template <class T, int kX>
-HF_INLINE void SuperBlockStep(const Tile& tile, int i, int64_t b, const Activations<kX>& a,
-                              float* lanes, int64_t stride) {
+HF_INLINE void SuperBlockStep(const Tile* tiles, int i, int64_t b, const Activations<kX>& a,
+                              const StepLanes& lanes) {
   constexpr bool kOffsets = (T::kWide ? kWideOffset : T::kZ) != 0;
-  I32x16 sum[kX];
-  HF_UNROLL for (int x = 0; x < kX; ++x) sum[x] = ZeroI16();
-  if (kOffsets) AddPairs<kX>(tile, i, b, a, sum);
-  for (int sub = 0; sub < 256 / T::kSub; ++sub) {
-    I32x16 dot[kX];
-    HF_UNROLL for (int x = 0; x < kX; ++x) dot[x] = ZeroI16();
-    const int column = 256 * i + T::kSub * sub;
-    for (int k = 0; k < T::kSub / 4; ++k) {
-      TileStep<T::kWide, kX>(dot, tile.codes[column / 4 + k][0], a.codes,
-                             256 * b + T::kSub * sub + 4 * k);
-    }
-    const int32_t* scale = tile.scales[column / T::kSub];
-    HF_UNROLL for (int x = 0; x < kX; ++x) sum[x] = ScaleAdd16(sum[x], scale, dot[x]);
+  I32x16 sum[kTiles][kX];
+  HF_UNROLL for (int t = 0; t < kTiles; ++t) {
+    HF_UNROLL for (int x = 0; x < kX; ++x) sum[t][x] = ZeroI16();
   }
-  float* lane = lanes + b % 16 * 16;
-  HF_UNROLL for (int x = 0; x < kX; ++x) {
-    AddToLane16(sum[x], tile.d[i], a.scales[x][b], lane + x * stride);
+  if (kOffsets) AddPairs<kX>(tiles, i, b, a, sum);
+  for (int sub = 0; sub < 256 / T::kSub; ++sub) {
+    I32x16 dot[kTiles][kX];
+    HF_UNROLL for (int t = 0; t < kTiles; ++t) {
+      HF_UNROLL for (int x = 0; x < kX; ++x) dot[t][x] = ZeroI16();
+    }
+    const int column = 256 * i + T::kSub * sub;
+    HF_UNROLL for (int k = 0; k < T::kSub / 4; ++k) {
+      TilesStep<T::kWide, kX>(dot, tiles, column / 4 + k, a.codes, 256 * b + T::kSub * sub + 4 * k);
+    }
+    HF_UNROLL for (int t = 0; t < kTiles; ++t) {
+      const int32_t* scale = tiles[t].scales[column / T::kSub];
+      HF_UNROLL for (int x = 0; x < kX; ++x) sum[t][x] = ScaleAdd16(sum[t][x], scale, dot[t][x]);
+    }
+  }
+  HF_UNROLL for (int t = 0; t < kTiles; ++t) {
+    HF_UNROLL for (int x = 0; x < kX; ++x) {
+      AddToLane16(sum[t][x], tiles[t].d[i], a.scales[x][b], lanes.At(t, x, b));
+    }
   }
   if (!T::kMin) return;
-  HF_UNROLL for (int x = 0; x < kX; ++x) sum[x] = ZeroI16();
-  AddPairs<kX>(tile, i, b, a, sum);
-  HF_UNROLL for (int x = 0; x < kX; ++x) {
-    AddToLane16(sum[x], tile.m[i], a.scales[x][b], lane + x * stride);
+  HF_UNROLL for (int t = 0; t < kTiles; ++t) {
+    HF_UNROLL for (int x = 0; x < kX; ++x) sum[t][x] = ZeroI16();
+  }
+  AddPairs<kX>(tiles, i, b, a, sum);
+  HF_UNROLL for (int t = 0; t < kTiles; ++t) {
+    HF_UNROLL for (int x = 0; x < kX; ++x) {
+      AddToLane16(sum[t][x], tiles[t].m[i], a.scales[x][b], lanes.At(t, x, b));
+    }
   }
 }
 
-// Group i of the tile, b of the row, for kX term rows.
+// Group i of the tiles, b of the row, for kX term rows.
 template <class T, int kX>
-HF_INLINE void GroupStep(const Tile& tile, int i, int64_t b, const Activations<kX>& a, float* lanes,
-                         int64_t stride) {
+HF_INLINE void GroupStep(const Tile* tiles, int i, int64_t b, const Activations<kX>& a,
+                         const StepLanes& lanes) {
   constexpr int kZ = T::kWide ? kWideOffset : T::kZ;
-  I32x16 sum[kX];
+  I32x16 sum[kTiles][kX];
   int32_t code_sum[kX];
   HF_UNROLL for (int x = 0; x < kX; ++x) {
     code_sum[x] = a.sums16[x][2 * b] + a.sums16[x][2 * b + 1];
-    sum[x] = SetI16(-kZ * code_sum[x]);
+    HF_UNROLL for (int t = 0; t < kTiles; ++t) sum[t][x] = SetI16(-kZ * code_sum[x]);
   }
-  for (int k = 0; k < 8; ++k) {
-    TileStep<T::kWide, kX>(sum, tile.codes[8 * i + k][0], a.codes, 32 * b + 4 * k);
+  HF_UNROLL for (int k = 0; k < 8; ++k) {
+    TilesStep<T::kWide, kX>(sum, tiles, 8 * i + k, a.codes, 32 * b + 4 * k);
   }
-  float* lane = lanes + b % 16 * 16;
-  HF_UNROLL for (int x = 0; x < kX; ++x) {
-    AddToLane16(sum[x], tile.d[i], a.scales[x][b], lane + x * stride);
-    if (T::kMin) {
-      AddToLane16(SetI16(code_sum[x]), tile.m[i], a.scales[x][b], lane + x * stride);
+  HF_UNROLL for (int t = 0; t < kTiles; ++t) {
+    HF_UNROLL for (int x = 0; x < kX; ++x) {
+      float* lane = lanes.At(t, x, b);
+      AddToLane16(sum[t][x], tiles[t].d[i], a.scales[x][b], lane);
+      if (T::kMin) AddToLane16(SetI16(code_sum[x]), tiles[t].m[i], a.scales[x][b], lane);
     }
   }
 }
 
-// Adds the tile's columns to the lanes of term rows j .. j + kX.
+// Adds the tiles' columns to the lanes of term rows j .. j + kX.
 template <class T, int kX>
-void TileColumns(const MatMulSlice& s, const Tile& tile, int64_t column, int n_cols, int64_t j,
-                 float* lanes, int64_t stride) {
+void TileColumns(const MatMulSlice& s, const Tile* tiles, int64_t column, int n_cols, int64_t j,
+                 const StepLanes& lanes) {
   const Activations<kX> a(s, j);
   const int n_groups = n_cols / T::kGroup;
   const int64_t first = column / T::kGroup;
   for (int i = 0; i < n_groups; ++i) {
     if constexpr (T::kGroup == 256) {
-      SuperBlockStep<T, kX>(tile, i, first + i, a, lanes, stride);
+      SuperBlockStep<T, kX>(tiles, i, first + i, a, lanes);
     } else {
-      GroupStep<T, kX>(tile, i, first + i, a, lanes, stride);
+      GroupStep<T, kX>(tiles, i, first + i, a, lanes);
     }
   }
 }
@@ -274,42 +308,55 @@ void StoreTile(const MatMulSlice& s, int64_t r0, int n_rows, int64_t j0, int64_t
   }
 }
 
-// y of term rows j0 .. j0 + n (at most kTileX) for weight rows r0 .. r0 + n_rows; the tile is
-// unpacked unless it holds these rows already (`unpacked`: matrices of one tile's width).
+// y of term rows j0 .. j0 + n (at most kTileX) for weight rows r0 .. r0 + n_rows, at most those of
+// kTiles; the tiles are unpacked unless they hold these rows already (`unpacked`: matrices of one
+// tile's width).
 template <class T>
 void TileBlock(const MatMulSlice& s, int64_t r0, int n_rows, int64_t j0, int64_t n, int n_lanes,
                bool unpacked) {
   const int64_t stride = n_lanes * 16;
   TileScratch* scratch = Scratch();
-  TileSource source;
-  for (int i = 0; i < 16; ++i) source.row[i] = WeightRow(s, r0 + Min(i, n_rows - 1));
-  memset(scratch->lanes, 0, static_cast<size_t>((n + kStepX - 1) * stride) * sizeof(float));
+  for (auto& lanes : scratch->lanes) {
+    memset(lanes, 0, static_cast<size_t>((n + kStepX - 1) * stride) * sizeof(float));
+  }
   for (int64_t column = 0; column < s.n_cols; column += kTileCols) {
-    source.column = column;
-    source.n_cols = static_cast<int>(Min(kTileCols, s.n_cols - column));
-    if (!unpacked) UnpackTile<T>(source, scratch);
-    // The last term row repeats where a step has more rows than are left.
-    int64_t x = 0;
-    for (; x + kSmallStepX < n; x += kStepX) {
-      TileColumns<T, kStepX>(s, scratch->tile, column, source.n_cols, j0 + x,
-                             scratch->lanes + x * stride, stride);
+    const int n_cols = static_cast<int>(Min(kTileCols, s.n_cols - column));
+    for (int t = 0; t < kTiles && !unpacked; ++t) {
+      TileSource source{.column = column, .n_cols = n_cols};
+      for (int i = 0; i < 16; ++i) source.row[i] = WeightRow(s, r0 + Min(16 * t + i, n_rows - 1));
+      UnpackTile<T>(source, scratch, scratch->tiles[t]);
     }
-    if (x < n) {
-      TileColumns<T, kSmallStepX>(s, scratch->tile, column, source.n_cols, j0 + x,
-                                  scratch->lanes + x * stride, stride);
+    StepLanes lanes = {scratch->lanes[0], stride,
+                       static_cast<int64_t>(sizeof scratch->lanes[0] / sizeof(float))};
+    // The last term row repeats where a step has more rows than are left.
+    for (int64_t x = 0; x < n;) {
+      if (n - x > kSmallStepX) {
+        TileColumns<T, kStepX>(s, scratch->tiles, column, n_cols, j0 + x, lanes);
+        x += kStepX, lanes.first += kStepX * stride;
+      } else if (n - x > kLeastStepX) {
+        TileColumns<T, kSmallStepX>(s, scratch->tiles, column, n_cols, j0 + x, lanes);
+        break;
+      } else {
+        TileColumns<T, kLeastStepX>(s, scratch->tiles, column, n_cols, j0 + x, lanes);
+        break;
+      }
     }
   }
   const int64_t n_terms = s.quantized.n_terms;
-  StoreTile(s, r0, n_rows, j0 / n_terms, n / n_terms, scratch->lanes, n_lanes);
+  for (int t = 0; t < kTiles && 16 * t < n_rows; ++t) {
+    StoreTile(s, r0 + 16 * t, static_cast<int>(Min(16, n_rows - 16 * t)), j0 / n_terms, n / n_terms,
+              scratch->lanes[t], n_lanes);
+  }
 }
 
 template <class T>
 void MatMulTiles(const MatMulSlice& s) {
+  constexpr int64_t kRows = 16 * kTiles;
   const int64_t n = TermRows(s);
   int n_lanes = 1;
   while (n_lanes < 16 && n_lanes < s.n_cols / T::kGroup) n_lanes *= 2;
-  for (int64_t r = s.row_begin; r < s.row_end; r += 16) {
-    const int n_rows = static_cast<int>(Min(16, s.row_end - r));
+  for (int64_t r = s.row_begin; r < s.row_end; r += kRows) {
+    const int n_rows = static_cast<int>(Min(kRows, s.row_end - r));
     for (int64_t j = 0; j < n; j += kTileX) {
       TileBlock<T>(s, r, n_rows, j, Min(kTileX, n - j), n_lanes, j > 0 && s.n_cols <= kTileCols);
     }

@@ -28,16 +28,17 @@ void RmsNorm(const float* x, const float* gain, int64_t n, float eps, float* out
   }
 }
 
-// 16 codes of 16 values that lie one after the other, and their sum.
-HF_INLINE int16_t Quantize16(const float* x, VF32 inv, int8_t* codes) {
-  const hn::Rebind<int8_t, TagI32> d8;
-  VI32 sum = hn::Zero(kI32);
-  HF_UNROLL for (int i = 0; i < kV; ++i) {
-    const VI32 code = hn::NearestInt(hn::Mul(hn::LoadU(kF32, x + i * kN), inv));
-    sum = hn::Add(sum, code);
-    hn::StoreU(hn::DemoteTo(d8, code), d8, codes + i * kN);
+// Sums of 16 codes each, of n codes (a multiple of 16).
+HF_INLINE void SumCodes16(const int8_t* codes, int n, int16_t* sums16) {
+  const hn::FixedTag<uint8_t, 16> d8;
+  const auto offset = hn::Set(d8, 128);
+  for (int i = 0; i < n; i += 16) {
+    // SumsOf8 is for unsigned bytes.
+    const auto moved = hn::Xor(hn::LoadU(d8, reinterpret_cast<const uint8_t*>(codes + i)), offset);
+    const auto halves = hn::SumsOf8(moved);
+    const uint64_t sum = hn::GetLane(halves) + hn::GetLane(hn::Shuffle01(halves));
+    sums16[i / 16] = static_cast<int16_t>(static_cast<int>(sum) - 16 * 128);
   }
-  return static_cast<int16_t>(hn::GetLane(hn::SumOfLanes(kI32, sum)));
 }
 
 // Largest absolute value, compared as integers.
@@ -52,6 +53,7 @@ HF_INLINE uint32_t MaxMagnitudeBits(const float* x, int n) {
 
 void Quantize(const float* x, int64_t n, int group, int8_t* codes, float* scales, int16_t* sums16) {
   if (group % 16 != 0) return scalar::Quantize(x, n, group, codes, scales, sums16);
+  const hn::Rebind<int8_t, TagI32> d8;
   for (int64_t g = 0; g < n / group; ++g) {
     const float* row = x + g * group;
     int8_t* row_codes = codes + g * group;
@@ -68,10 +70,11 @@ void Quantize(const float* x, int64_t n, int group, int8_t* codes, float* scales
     }
     scales[g] = amax / 127.0f;
     const VF32 inv = Constant(127.0f / amax);
-    for (int i = 0; i < group; i += 16) {
-      const int16_t sum = Quantize16(row + i, inv, row_codes + i);
-      if (sums16 != nullptr) sums16[(g * group + i) / 16] = sum;
+    for (int i = 0; i < group; i += kN) {
+      const VI32 code = hn::NearestInt(hn::Mul(hn::LoadU(kF32, row + i), inv));
+      hn::StoreU(hn::DemoteTo(d8, code), d8, row_codes + i);
     }
+    if (sums16 != nullptr) SumCodes16(row_codes, group, sums16 + g * group / 16);
   }
 }
 
