@@ -157,7 +157,7 @@ Command LogitsCommand(CLI::App* parent) {
   app->add_option("--tokens", options->tokens_path, "JSON file with token ids")->required();
   app->add_option("--out", options->out_path, "file for raw little-endian f32 rows")->required();
   app->add_option("--last", options->last, "only the last rows; 0: all");
-  app->add_option("--chunk", options->chunk, "rows of a step; 0: as many as fit (same bits)");
+  app->add_option("--chunk", options->chunk, "rows of a step, at most 8192; 0: 512 (same bits)");
   return {app, false, [options] { return RunLogits(*options, std::cout); }};
 }
 

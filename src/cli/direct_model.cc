@@ -2,14 +2,16 @@
 
 namespace holdfast::cli {
 
-Result<DirectModel> LoadDirect(const ModelOptions& options) {
+Result<DirectModel> LoadDirect(const ModelOptions& options, int64_t max_rows) {
   HF_ASSIGN_OR_RETURN(const EngineOptions engine, ToEngineOptions(options));
   DirectModel direct;
   HF_ASSIGN_OR_RETURN(direct.backend, CpuBackend::Create({.n_threads = engine.n_threads,
                                                           .kernels = engine.kernels,
                                                           .activations = engine.activations}));
-  HF_ASSIGN_OR_RETURN(direct.model, Model::Load(engine.model_path, {.kv_format = engine.kv_format},
-                                                direct.backend.get()));
+  HF_ASSIGN_OR_RETURN(
+      direct.model,
+      Model::Load(engine.model_path, {.kv_format = engine.kv_format, .max_rows = max_rows},
+                  direct.backend.get()));
   return direct;
 }
 

@@ -15,7 +15,9 @@ struct DirectModel {
   std::unique_ptr<Model> model;  // destroyed first
 };
 
-Result<DirectModel> LoadDirect(const ModelOptions& options);
+// max_rows: of one step.
+Result<DirectModel> LoadDirect(const ModelOptions& options,
+                               int64_t max_rows = ::holdfast::ModelOptions().max_rows);
 
 }  // namespace holdfast::cli
 

@@ -79,12 +79,17 @@ class RowWriter {
 }  // namespace
 
 Status RunLogits(const LogitsOptions& options, std::ostream& out) {
-  if (options.last < 0 || options.chunk < 0) {
-    return InvalidArgumentError(fmt::format(
-        "--last is {} and --chunk is {}, both must be at least 0", options.last, options.chunk));
+  constexpr int64_t kMaxChunk = 8192, kDefaultChunk = 512;
+  if (options.last < 0) {
+    return InvalidArgumentError(fmt::format("--last is {}, wanted at least 0", options.last));
+  }
+  if (options.chunk < 0 || options.chunk > kMaxChunk) {
+    return InvalidArgumentError(
+        fmt::format("--chunk is {}, wanted 0 to {}", options.chunk, kMaxChunk));
   }
   HF_ASSIGN_OR_RETURN(const std::vector<TokenId> tokens, ReadTokenFile(options.tokens_path));
-  HF_ASSIGN_OR_RETURN(const DirectModel direct, LoadDirect(options.model));
+  HF_ASSIGN_OR_RETURN(const DirectModel direct,
+                      LoadDirect(options.model, std::max(options.chunk, kDefaultChunk)));
   RowWriter rows(options.out_path, &out);
   HF_RETURN_IF_ERROR(rows.status());
 
@@ -92,8 +97,7 @@ Status RunLogits(const LogitsOptions& options, std::ostream& out) {
   const int64_t first = options.last > 0 && options.last < n ? n - options.last : 0;
   HF_ASSIGN_OR_RETURN(Sequence sequence, Sequence::Create(direct.model.get()));
   Progress progress(tokens.size());
-  const int64_t max_rows = direct.model->max_rows();
-  const int64_t step = options.chunk == 0 ? max_rows : std::min(options.chunk, max_rows);
+  const int64_t step = options.chunk == 0 ? kDefaultChunk : options.chunk;
   for (std::span<const TokenId> left = tokens; !left.empty();) {
     const auto some = left.first(std::min(left.size(), static_cast<size_t>(step)));
     left = left.subspan(some.size());

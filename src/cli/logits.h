@@ -14,7 +14,7 @@ struct LogitsOptions {
   std::string tokens_path;  // a JSON file with ids
   std::string out_path;     // raw little-endian f32 rows, [rows, vocab_size]
   int64_t last = 0;         // only the last rows; 0: all
-  int64_t chunk = 0;        // rows of a step; 0: 512, which is also the most
+  int64_t chunk = 0;        // rows of a step, at most 8192; 0: 512
 };
 
 // Reads the tokens and writes the rows to the file and, for the same rows, one line each to `out`:
