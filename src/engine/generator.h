@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "engine/sampling_params.h"
+#include "state/checkpoint_policy.h"
 #include "token/vocabulary.h"
 
 namespace holdfast {
@@ -28,9 +29,9 @@ struct GenerateRequest {
   int64_t max_tokens = -1;  // -1: until the context is full
   bool ignore_eos = false;  // go on after an end token
   int n_top_logprobs = -1;  // -1: no logprobs; n >= 0: the token's own and the n best
-  // Lengths of prompt prefixes at which a checkpoint is worth keeping, ascending (before the
-  // generation prompt, end of system and tools, cache_control marks).
-  std::vector<int64_t> checkpoints;
+  // Prompt prefixes at which a checkpoint is worth keeping, any order: the end of system and tools,
+  // before the generation prompt, cache_control marks.
+  std::vector<CheckpointMark> checkpoints;
   std::string conversation;  // id to continue, empty: found by its tokens
   Priority priority = Priority::kNormal;
 };

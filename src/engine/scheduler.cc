@@ -22,19 +22,6 @@ uint64_t RandomSeed() {
   return uint64_t{device()} << 32 | device();
 }
 
-std::vector<CheckpointMark> MarksOf(const GenerateRequest& request) {
-  std::vector<CheckpointMark> marks;
-  for (size_t i = 0; i < request.checkpoints.size(); ++i) {
-    const bool last = i + 1 == request.checkpoints.size();
-    const bool first = i == 0;
-    marks.push_back({.position = request.checkpoints[i],
-                     .kind = last    ? CheckpointKind::kBeforeReply
-                             : first ? CheckpointKind::kSystem
-                                     : CheckpointKind::kMark});
-  }
-  return marks;
-}
-
 }  // namespace
 
 Scheduler::Scheduler(Model* model, StateCache* cache, const Tokenizer* tokenizer,
@@ -143,7 +130,7 @@ Status Scheduler::Begin(Active* active) {
   }
   HF_ASSIGN_OR_RETURN(active->conversation, cache_->Begin(match, prompt,
                                                           {.id = active->request.conversation,
-                                                           .marks = MarksOf(active->request),
+                                                           .marks = active->request.checkpoints,
                                                            .with_draft = drafting()}));
   active->begun = Clock::now();
   active->reuse = ExplainMatch(match, prompt.size(), *tokenizer_);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <map>
 #include <mutex>
 
 #include "server/fake_generator.h"
@@ -266,18 +267,21 @@ TEST_F(ApiTest, AToolConversationIsRenderedAsTheTemplateWants) {
   EXPECT_EQ(std::count(prompt.begin(), prompt.end(), closer), 1);
 }
 
-TEST_F(ApiTest, CheckpointsAreBeforeTheFirstUserTurnAndTheGenerationPrompt) {
+TEST_F(ApiTest, CheckpointsAreWhereTheClientMayComeBackTo) {
   const Json messages = Json::parse(R"([{"role":"system","content":"Be brief."},
-    {"role":"user","content":"Hi"},{"role":"assistant","content":"Yes?"},
-    {"role":"user","content":"Bye"}])");
+    {"role":"user","content":[{"type":"text","text":"Hi","cache_control":{"type":"ephemeral"}}]},
+    {"role":"assistant","content":"Yes?"},{"role":"user","content":"Bye"}])");
   ChatJson({{"messages", messages}});
   const GenerateRequest request = fake_.generator.last_request();
-  ASSERT_EQ(request.checkpoints.size(), 2u);
-  const auto text = [&](int64_t n) {
-    return fake_.tokenizer().Decode(std::span(request.prompt).first(static_cast<size_t>(n)), true);
-  };
-  EXPECT_EQ(text(request.checkpoints[0]), "<|im_start|>system\nBe brief.<|im_end|>\n");
-  EXPECT_THAT(text(request.checkpoints[1]), ::testing::EndsWith("Bye<|im_end|>\n"));
+  std::map<CheckpointKind, std::string> text;
+  for (const CheckpointMark& mark : request.checkpoints) {
+    text[mark.kind] = fake_.tokenizer().Decode(
+        std::span(request.prompt).first(static_cast<size_t>(mark.position)), true);
+  }
+  ASSERT_EQ(text.size(), 3u);
+  EXPECT_EQ(text[CheckpointKind::kSystem], "<|im_start|>system\nBe brief.<|im_end|>\n");
+  EXPECT_THAT(text[CheckpointKind::kMark], ::testing::EndsWith("user\nHi<|im_end|>\n"));
+  EXPECT_THAT(text[CheckpointKind::kBeforeReply], ::testing::EndsWith("Bye<|im_end|>\n"));
 }
 
 TEST_F(ApiTest, StopStringsEndTheReplyBeforeThem) {

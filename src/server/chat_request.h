@@ -26,6 +26,8 @@ struct GenerationOptions {
 struct ChatRequest {
   ChatTemplate::Input input;
   GenerationOptions options;
+  // Indices of messages behind which the client wants a checkpoint (cache_control), any order.
+  std::vector<size_t> cache_marks;
 };
 
 // A chat turn as the engine takes it, and what its reply must be read with.
@@ -36,7 +38,8 @@ struct PreparedChat {
 };
 
 // Renders, tokenises (replies of ours get the tokens that were generated) and finds the places
-// worth a checkpoint: the end of the system and tools block, and before the generation prompt.
+// worth a checkpoint: the end of the system and tools block, before the generation prompt, and
+// behind the messages that the client marked.
 // Errors: those of ChatTemplate::RenderWithSpans.
 Result<PreparedChat> PrepareChat(const ModelService& model, const ChatRequest& chat);
 

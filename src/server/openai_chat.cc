@@ -55,7 +55,7 @@ ApiError ParseChat(const ModelService& model, const Json& body, ParsedChat* pars
   ChatRequest& chat = parsed->chat;
   chat.options.sampling = model.default_sampling;
   FieldReader in(body);
-  ReadMessages(in, &chat.input);
+  ReadMessages(in, &chat.input, &chat.cache_marks);
   ReadTools(in, &chat.input);
   ReadThinking(in, &chat.input);
   ReadGenerationOptions(in, model.generator->vocab_size(), &chat.options);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -135,6 +136,16 @@ Json Message(FieldReader& in, const Json& message, const std::string& where) {
   return out;
 }
 
+// In the message itself or in any of its parts.
+bool HasCacheControl(const Json& message) {
+  const auto has = [](const Json& json) {
+    return json.is_object() && json.contains("cache_control") && json["cache_control"].is_object();
+  };
+  if (has(message)) return true;
+  const auto content = message.find("content");
+  return content != message.end() && content->is_array() && std::ranges::any_of(*content, has);
+}
+
 void ApplyEffort(FieldReader& in, std::string_view key, const std::string& effort,
                  ChatTemplate::Input* input) {
   if (!ApplyReasoningEffort(effort, input)) in.Refuse(key, Json(effort), kReasoningEfforts);
@@ -142,7 +153,7 @@ void ApplyEffort(FieldReader& in, std::string_view key, const std::string& effor
 
 }  // namespace
 
-void ReadMessages(FieldReader& in, ChatTemplate::Input* input) {
+void ReadMessages(FieldReader& in, ChatTemplate::Input* input, std::vector<size_t>* cache_marks) {
   const Json* messages = in.Find("messages");
   if (messages == nullptr) {
     return in.Fail("messages", InvalidArgumentError("messages is missing"));
@@ -152,6 +163,7 @@ void ReadMessages(FieldReader& in, ChatTemplate::Input* input) {
   }
   for (size_t i = 0; i < messages->size() && in.ok(); ++i) {
     input->messages.push_back(Message(in, (*messages)[i], fmt::format("messages[{}]", i)));
+    if (in.ok() && HasCacheControl((*messages)[i])) cache_marks->push_back(i);
   }
 }
 

@@ -1,6 +1,9 @@
 #ifndef HOLDFAST_SERVER_OPENAI_MESSAGES_H_
 #define HOLDFAST_SERVER_OPENAI_MESSAGES_H_
 
+#include <cstddef>
+#include <vector>
+
 #include "server/field_reader.h"
 #include "token/chat_template.h"
 
@@ -8,8 +11,9 @@ namespace holdfast {
 
 // Reads `messages` and `tools` of a chat completion into a template input: shapes are checked, text
 // parts are joined, `developer` becomes `system`. Images, audio and files are refused by the name
-// of the part. Sets `in`'s error.
-void ReadMessages(FieldReader& in, ChatTemplate::Input* input);
+// of the part. Messages with a cache_control are added to `cache_marks` by their index (clients
+// that speak to other models' APIs through OpenAI's send it). Sets `in`'s error.
+void ReadMessages(FieldReader& in, ChatTemplate::Input* input, std::vector<size_t>* cache_marks);
 
 // tools and tool_choice. "none" hides the tools; choices that need a grammar are refused.
 void ReadTools(FieldReader& in, ChatTemplate::Input* input);

@@ -61,13 +61,20 @@ inline std::unique_ptr<Engine> StartEngine(EngineOptions options) {
   return engine.ok() ? std::move(*engine) : nullptr;
 }
 
+// `checkpoints`: the last one is before the reply, the first of several ends the system block.
 inline std::shared_ptr<Reply> Ask(Engine* engine, std::vector<TokenId> prompt, int64_t max_tokens,
                                   std::vector<int64_t> checkpoints = {}) {
   auto reply = std::make_shared<Reply>();
+  std::vector<CheckpointMark> marks;
+  for (int64_t position : checkpoints) marks.push_back({position, CheckpointKind::kMark});
+  if (!marks.empty()) {
+    marks.front().kind = CheckpointKind::kSystem;
+    marks.back().kind = CheckpointKind::kBeforeReply;
+  }
   auto id = engine->Submit({.prompt = std::move(prompt),
                             .max_tokens = max_tokens,
                             .ignore_eos = true,
-                            .checkpoints = std::move(checkpoints)},
+                            .checkpoints = std::move(marks)},
                            reply);
   EXPECT_TRUE(id.ok()) << id.status().ToString();
   return reply;
