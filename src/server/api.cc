@@ -1,14 +1,21 @@
 #include "server/api.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <ctime>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "server/anthropic_api.h"
 #include "server/api_error.h"
 #include "server/json.h"
+#include "server/llama_api.h"
 #include "server/openai_chat.h"
 #include "server/openai_completions.h"
+#include "server/responses_api.h"
 #include "server/state_api.h"
 
 namespace holdfast {
@@ -24,7 +31,7 @@ HttpResponse JsonResponse(const Json& body, int status = 200) {
 }
 
 // 503: still loading (with how far), or why there will be no model.
-HttpResponse NotReady(const ModelState& state) {
+HttpResponse NotReady(const ModelState& state, const HttpRequest& request) {
   ApiError error;
   if (const Status failure = state.failure(); !failure.ok()) {
     error.status = UnavailableError("the model could not be loaded: " + failure.message());
@@ -36,7 +43,7 @@ HttpResponse NotReady(const ModelState& state) {
     error.code = "model_loading";
     error.retry_after_s = 1;
   }
-  return OpenAiErrorResponse(error);
+  return ErrorResponseFor(request, error);
 }
 
 HttpResponse Health(const ModelState& state) {
@@ -60,12 +67,21 @@ HttpResponse Health(const ModelState& state) {
   return response;
 }
 
+// "2026-09-01T12:00:00Z"
+std::string Rfc3339(int64_t unix_s) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(unix_s)));
+}
+
+// The names of OpenAI's and of Anthropic's API together; they do not collide.
 Json ModelJson(const ModelService& service) {
   Json model;
   model["id"] = service.model_id;
   model["object"] = "model";
   model["created"] = service.created_s;
   model["owned_by"] = "holdfast";
+  model["type"] = "model";
+  model["display_name"] = service.model_id;
+  model["created_at"] = Rfc3339(service.created_s);
   model["context_length"] = service.generator->context_length();
   model["max_model_len"] = service.generator->context_length();  // vLLM's name
   model["meta"] = {{"n_vocab", service.generator->vocab_size()},
@@ -77,6 +93,8 @@ HttpReply ListModels(const Service& service, const HttpRequest&) {
   Json body;
   body["object"] = "list";
   body["data"] = Json::array({ModelJson(*service)});
+  body["first_id"] = body["last_id"] = service->model_id;
+  body["has_more"] = false;
   return JsonResponse(body);
 }
 
@@ -96,21 +114,48 @@ HttpReply GetModel(const Service& service, const HttpRequest& request) {
 struct Route {
   const char* method;
   const char* path;  // a trailing '*' stands for anything that follows
-  HttpReply (*handle)(const Service&, const HttpRequest&);
+  std::function<HttpReply(const Service&, const HttpRequest&)> handle;
 };
 
-constexpr Route kRoutes[] = {
-    {"POST", "/v1/chat/completions", HandleChatCompletions},
-    {"POST", "/v1/completions", HandleCompletions},
-    {"GET", "/v1/models", ListModels},
-    {"GET", "/v1/models/*", GetModel},
-    {"POST", "/v1/cache/explain", HandleExplain},
-    {"GET", "/v1/conversations", HandleConversations},
-    {"DELETE", "/v1/conversations/*", HandleDeleteConversation},
-    {"POST", "/v1/conversations/*", HandleConversationAction},
-    {"GET", "/slots", HandleSlots},
-    {"GET", "/metrics", HandleMetrics},
+// What the handler of all requests consists of.
+struct Api {
+  explicit Api(ModelState* model_state);
+
+  ModelState& state;
+  ResponsesApi responses;
+  std::vector<Route> routes;
 };
+
+Api::Api(ModelState* model_state) : state(*model_state) {
+  routes = {
+      {"POST", "/v1/chat/completions", HandleChatCompletions},
+      {"POST", "/chat/completions", HandleChatCompletions},
+      {"POST", "/v1/completions", HandleCompletions},
+      {"POST", "/v1/responses", [this](auto& m, auto& r) { return responses.Create(m, r); }},
+      {"POST", "/v1/responses/input_tokens",
+       [this](auto& m, auto& r) { return responses.CountInput(m, r); }},
+      {"GET", "/v1/responses/*", [this](auto&, auto& r) { return responses.Get(r); }},
+      {"DELETE", "/v1/responses/*", [this](auto&, auto& r) { return responses.Delete(r); }},
+      {"POST", "/v1/messages", HandleMessages},
+      {"POST", "/v1/messages/count_tokens", HandleCountTokens},
+      {"GET", "/v1/models", ListModels},
+      {"GET", "/models", ListModels},
+      {"GET", "/v1/models/*", GetModel},
+      {"GET", "/props", HandleProps},
+      {"POST", "/tokenize", HandleTokenize},
+      {"POST", "/detokenize", HandleDetokenize},
+      {"POST", "/apply-template", HandleApplyTemplate},
+      {"POST", "/v1/cache/explain", HandleExplain},
+      {"GET", "/v1/conversations", HandleConversations},
+      {"DELETE", "/v1/conversations/*", HandleDeleteConversation},
+      {"POST", "/v1/conversations/*", HandleConversationAction},
+      {"GET", "/slots", HandleSlots},
+      {"GET", "/metrics", HandleMetrics},
+  };
+  for (const auto& [path, why] : kUnsupportedPaths) {
+    routes.push_back({"POST", path, [why = why](auto&, auto& r) { return Unsupported(why, r); }});
+  }
+}
 
 bool Matches(std::string_view pattern, std::string_view path) {
   if (!pattern.ends_with('*')) return pattern == path;
@@ -120,39 +165,43 @@ bool Matches(std::string_view pattern, std::string_view path) {
 
 HttpResponse WrongMethod(const std::string& allowed, const HttpRequest& request) {
   HttpResponse response =
-      OpenAiErrorResponse({.status = InvalidArgumentError(fmt::format(
-                               "{} takes {}, not {}", request.path, allowed, request.method)),
-                           .http_status = 405});
+      ErrorResponseFor(request, {.status = InvalidArgumentError(fmt::format(
+                                     "{} takes {}, not {}", request.path, allowed, request.method)),
+                                 .http_status = 405});
   response.headers.emplace_back("Allow", allowed);
   return response;
 }
 
-HttpReply Dispatch(ModelState& state, const HttpRequest& request) {
+HttpReply Dispatch(Api& api, const HttpRequest& request) {
+  ModelState& state = api.state;
   // HEAD is GET without the body, which the connection leaves out.
   const std::string method = request.method == "HEAD" ? "GET" : request.method;
   if (request.path == "/health" || request.path == "/v1/health") {
     return method == "GET" ? Health(state) : WrongMethod("GET", request);
   }
   std::string allowed;
-  for (const Route& route : kRoutes) {
+  for (const Route& route : api.routes) {
     if (!Matches(route.path, request.path)) continue;
     if (method != route.method) {
       allowed = route.method;
       continue;
     }
     const Service service = state.service();
-    if (service == nullptr) return NotReady(state);
+    if (service == nullptr) return NotReady(state, request);
     return route.handle(service, request);
   }
   if (!allowed.empty()) return WrongMethod(allowed, request);
-  return OpenAiErrorResponse(
+  return ErrorResponseFor(
+      request,
       {.status = NotFoundError(fmt::format("there is no {} {}", request.method, request.path))});
 }
 
 }  // namespace
 
 HttpHandler MakeApi(ModelState* state) {
-  return [state](const HttpRequest& request) { return Dispatch(*state, request); };
+  return [api = std::make_shared<Api>(state)](const HttpRequest& request) {
+    return Dispatch(*api, request);
+  };
 }
 
 }  // namespace holdfast

@@ -23,6 +23,38 @@ std::string_view ErrorType(int http_status) {
   }
 }
 
+std::string_view AnthropicErrorType(int http_status) {
+  switch (http_status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 404:
+      return "not_found_error";
+    case 413:
+      return "request_too_large";
+    case 429:
+      return "rate_limit_error";
+    case 504:
+      return "timeout_error";
+    case 529:
+      return "overloaded_error";
+    default:
+      return http_status >= 500 ? "api_error" : "invalid_request_error";
+  }
+}
+
+int AnthropicHttpStatus(const ApiError& error) {
+  const int status = HttpStatusOf(error);
+  return status == 503 ? 529 : status;
+}
+
+void AddRetryAfter(const ApiError& error, HttpResponse* response) {
+  if (error.retry_after_s > 0) {
+    response->headers.emplace_back("Retry-After", std::to_string(error.retry_after_s));
+  }
+}
+
 }  // namespace
 
 int HttpStatusOf(StatusCode code) {
@@ -101,6 +133,8 @@ std::string_view HttpReason(int http_status) {
       return "Service Unavailable";
     case 504:
       return "Gateway Timeout";
+    case 529:
+      return "Overloaded";
     default:
       return "Unknown";
   }
@@ -120,10 +154,31 @@ HttpResponse OpenAiErrorResponse(const ApiError& error) {
   HttpResponse response;
   response.status = HttpStatusOf(error);
   response.body = OpenAiErrorBody(error);
-  if (error.retry_after_s > 0) {
-    response.headers.emplace_back("Retry-After", std::to_string(error.retry_after_s));
-  }
+  AddRetryAfter(error, &response);
   return response;
+}
+
+std::string AnthropicErrorBody(const ApiError& error, std::string_view request_id) {
+  Json body;
+  body["type"] = "error";
+  body["error"]["type"] = AnthropicErrorType(AnthropicHttpStatus(error));
+  body["error"]["message"] = error.status.message();
+  body["request_id"] = request_id;
+  return ToText(body);
+}
+
+HttpResponse AnthropicErrorResponse(const ApiError& error, std::string_view request_id) {
+  HttpResponse response;
+  response.status = AnthropicHttpStatus(error);
+  response.body = AnthropicErrorBody(error, request_id);
+  AddRetryAfter(error, &response);
+  return response;
+}
+
+HttpResponse ErrorResponseFor(const HttpRequest& request, const ApiError& error) {
+  const bool anthropic =
+      request.path == "/v1/messages" || request.path.starts_with("/v1/messages/");
+  return anthropic ? AnthropicErrorResponse(error, request.id) : OpenAiErrorResponse(error);
 }
 
 }  // namespace holdfast

@@ -29,6 +29,14 @@ std::string_view HttpReason(int http_status);
 std::string OpenAiErrorBody(const ApiError& error);
 HttpResponse OpenAiErrorResponse(const ApiError& error);
 
+// {"type":"error","error":{"type","message"},"request_id"}, as Anthropic's API gives it; what is
+// 503 elsewhere is 529 (overloaded_error) there.
+std::string AnthropicErrorBody(const ApiError& error, std::string_view request_id);
+HttpResponse AnthropicErrorResponse(const ApiError& error, std::string_view request_id);
+
+// In the shape of the API that the request's path belongs to.
+HttpResponse ErrorResponseFor(const HttpRequest& request, const ApiError& error);
+
 }  // namespace holdfast
 
 #endif  // HOLDFAST_SERVER_API_ERROR_H_

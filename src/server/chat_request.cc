@@ -62,6 +62,23 @@ std::vector<CheckpointMark> Checkpoints(const Tokenizer& tokenizer, const ChatRe
   return marks;
 }
 
+void AppendPlain(const std::string& plain, MarkedText* text) {
+  if (plain.empty()) return;
+  const int64_t begin = static_cast<int64_t>(text->text.size());
+  text->text += plain;
+  text->plain.push_back({begin, begin + static_cast<int64_t>(plain.size())});
+}
+
+// Bytes [begin, end of text) of a marked text.
+MarkedText Rest(const MarkedText& text, int64_t begin) {
+  MarkedText rest{.text = text.text.substr(begin)};
+  for (const Span& span : text.plain) {
+    if (span.end > begin)
+      rest.plain.push_back({std::max(span.begin - begin, int64_t{0}), span.end - begin});
+  }
+  return rest;
+}
+
 // Byte offsets of tokens that spell a text byte for byte.
 std::vector<int64_t> BeginsOf(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
   std::vector<int64_t> begins;
@@ -107,8 +124,9 @@ std::optional<TokenizedText> Replay(const ModelService& model, const std::vector
 }  // namespace
 
 Result<PreparedChat> PrepareChat(const ModelService& model, const ChatRequest& chat) {
-  HF_ASSIGN_OR_RETURN(const ChatTemplate::Rendered rendered,
+  HF_ASSIGN_OR_RETURN(ChatTemplate::Rendered rendered,
                       model.chat_template->RenderWithSpans(chat.input));
+  AppendPlain(chat.prefill, &rendered.prompt);
   TokenizedText text = model.tokenizer->EncodeWithOffsets(rendered.prompt);
 
   PreparedChat prepared{.history = HistoryName(chat.input.tools)};
@@ -137,6 +155,7 @@ Result<PreparedChat> PrepareChat(const ModelService& model, const ChatRequest& c
   request.max_tokens = chat.options.max_tokens;
   request.ignore_eos = chat.options.ignore_eos;
   request.n_top_logprobs = chat.options.n_top_logprobs;
+  prepared.note = chat.note;
   prepared.starts_in_think = PromptEndsInThink(*model.tokenizer, request.prompt);
   return prepared;
 }

@@ -9,6 +9,7 @@
 #include "engine/sampling_params.h"
 #include "server/model_service.h"
 #include "server/reply_memory.h"
+#include "server/thinking_budget.h"
 #include "token/chat_template.h"
 
 namespace holdfast {
@@ -20,12 +21,15 @@ struct GenerationOptions {
   int64_t max_tokens = -1;  // -1: until the context is full
   int n_top_logprobs = -1;  // -1: no logprobs
   bool ignore_eos = false;
+  ThinkingBudget thinking;
 };
 
 // A chat turn, whichever API it came by. Messages and tools are in OpenAI's shape.
 struct ChatRequest {
   ChatTemplate::Input input;
   GenerationOptions options;
+  std::string prefill;  // the reply begins with this text of the client
+  std::string note;     // on what was done to the prompt, for the explanation of what was reused
   // Indices of messages behind which the client wants a checkpoint (cache_control), any order.
   std::vector<size_t> cache_marks;
 };
@@ -34,6 +38,7 @@ struct ChatRequest {
 struct PreparedChat {
   GenerateRequest request;
   bool starts_in_think = false;  // the prompt ends inside a think block
+  std::string note;              // the request's
   HistoryName history;           // of the request's messages
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <random>
 #include <utility>
 
@@ -24,7 +25,9 @@ int64_t BytesOf(const GenerationEvent& event) {
 
 Generation::Generation(std::shared_ptr<const ModelService> model, ReplyAssembler assembler,
                        const Options& options)
-    : model_(std::move(model)), options_(options), assembler_(std::move(assembler)) {}
+    : model_(std::move(model)), options_(options), assembler_(std::move(assembler)) {
+  recorder_.AddContent(options_.prefill);
+}
 
 Result<std::shared_ptr<Generation>> Generation::Start(std::shared_ptr<const ModelService> model,
                                                       GenerateRequest request,
@@ -36,10 +39,17 @@ Result<std::shared_ptr<Generation>> Generation::Start(std::shared_ptr<const Mode
   std::shared_ptr<Generation> generation(
       new Generation(std::move(model), std::move(assembler), options));
   generation->with_logprobs_ = request.n_top_logprobs >= 0;
+  generation->SetThinkingLimit(request);
+  if (generation->thinking_limit_ == 0 && generation->assembler_.in_think()) {
+    std::vector<GenerationEvent> none;  // a model that always thinks
+    generation->CloseThinking(&request, &none);
+  }
+  if (generation->thinking_limit_ >= 0) generation->request_ = request;
   HF_ASSIGN_OR_RETURN(const RequestId id, generator->Submit(std::move(request), generation));
   {
     std::lock_guard lock(generation->mutex_);
-    generation->request_id_ = id;
+    // The engine may already be further: at the request behind the thinking.
+    if (!generation->submitted_) generation->request_id_ = id;
     generation->submitted_ = true;
   }
   if (generation->model_->running != nullptr) generation->model_->running->Add(generation);
@@ -93,6 +103,78 @@ bool Generation::finished() {
   return finished_;
 }
 
+void Generation::SetThinkingLimit(const GenerateRequest& request) {
+  if (!model_->tokenizer->FindToken("</think>")) return;
+  thinking_end_ = model_->tokenizer->Encode("\n</think>\n\n", AddedTokens::kAll);
+  const int64_t n_prompt = static_cast<int64_t>(request.prompt.size());
+  int64_t n_reply = std::max<int64_t>(model_->generator->context_length() - n_prompt, 0);
+  if (request.max_tokens >= 0) n_reply = std::min(n_reply, request.max_tokens);
+  const int64_t limit = ThinkingLimit(options_.thinking, n_reply);
+  // Where not even its end would fit, the thinking is the reply.
+  if (limit + static_cast<int64_t>(thinking_end_.size()) < n_reply) thinking_limit_ = limit;
+}
+
+// Adds the end of the thinking to the prompt and to the reply.
+void Generation::CloseThinking(GenerateRequest* request, std::vector<GenerationEvent>* events) {
+  request->prompt.insert(request->prompt.end(), thinking_end_.begin(), thinking_end_.end());
+  tokens_.insert(tokens_.end(), thinking_end_.begin(), thinking_end_.end());
+  n_tokens_before_ = tokens_.size();
+  for (const TokenId id : thinking_end_) {
+    for (ReplyEvent& reply : Record(assembler_.Push(id))) events->emplace_back(std::move(reply));
+  }
+}
+
+// Begins the request behind the thinking. False when there is none: the reply has ended.
+bool Generation::GoOnAfterThinking(const GenerateResult& result) {
+  if (!at_thinking_limit_ || result.reason != FinishReason::kStopped) return false;
+  const int64_t n_end = static_cast<int64_t>(thinking_end_.size());
+  const int64_t n_more = result.timings.n_predicted + n_end;
+  const int64_t n_prompt = static_cast<int64_t>(request_.prompt.size());
+  const bool no_room = request_.max_tokens >= 0 && request_.max_tokens <= n_more;
+  if (no_room || n_prompt + n_more >= model_->generator->context_length()) return false;
+
+  at_thinking_limit_ = false;
+  if (request_.max_tokens >= 0) request_.max_tokens -= n_more;
+  request_.prompt.insert(request_.prompt.end(),
+                         tokens_.begin() + static_cast<ptrdiff_t>(n_tokens_before_), tokens_.end());
+  std::vector<GenerationEvent> events;
+  CloseThinking(&request_, &events);
+  if (!Enqueue(std::move(events))) return false;
+  GenerateResult part = result;
+  part.timings.n_predicted = n_more;
+  AddEarlierPart(&part);
+  std::optional<GenerateResult> before = std::exchange(earlier_, std::move(part));
+  request_.checkpoints.clear();
+  request_.conversation = result.conversation;
+  request_.priority = Priority::kSide;  // it has had its turn in the queue
+  const Result<RequestId> id = model_->generator->Submit(request_, shared_from_this());
+  const std::lock_guard lock(mutex_);
+  if (!id.ok()) {
+    earlier_ = std::move(before);
+    if (cancelled_.ok()) cancelled_ = id.status();
+    return false;
+  }
+  request_id_ = *id;
+  submitted_ = true;
+  if (!cancelled_.ok()) model_->generator->Cancel(*id);  // it came while there was no request
+  return true;
+}
+
+// Puts the result of the requests before this one in front of it.
+void Generation::AddEarlierPart(GenerateResult* result) const {
+  if (!earlier_) return;
+  GenerateTimings& timings = result->timings;
+  const GenerateTimings& before = earlier_->timings;
+  timings.predict_ms += before.predict_ms + timings.queue_ms + timings.prompt_ms;
+  timings.queue_ms = before.queue_ms;
+  timings.prompt_ms = before.prompt_ms;
+  timings.n_prompt = before.n_prompt;
+  timings.n_predicted += before.n_predicted;
+  timings.n_drafted += before.n_drafted;
+  timings.n_accepted += before.n_accepted;
+  result->reuse = earlier_->reuse;
+}
+
 TokenDetail::Choice Generation::MakeChoice(TokenId id, float logprob) const {
   return {id, logprob, std::string(model_->tokenizer->TokenBytes(id, /*include_control=*/true))};
 }
@@ -131,18 +213,28 @@ SinkAnswer Generation::OnToken(const TokenEvent& event) {
     events.emplace_back(std::move(detail));
   }
   if (!is_end) tokens_.push_back(event.id);
-  for (ReplyEvent& reply : Record(assembler_.Push(event.id))) events.emplace_back(std::move(reply));
-  return Enqueue(std::move(events)) && !assembler_.stopped() ? SinkAnswer::kContinue
-                                                             : SinkAnswer::kStop;
+  bool enough = false;
+  for (ReplyEvent& reply : Record(assembler_.Push(event.id))) {
+    enough |= options_.single_tool_call && reply.kind == ReplyEvent::Kind::kToolCallEnd;
+    events.emplace_back(std::move(reply));
+  }
+  at_thinking_limit_ = !is_end && thinking_limit_ >= 0 && assembler_.in_think() &&
+                       assembler_.n_reasoning_tokens() >= thinking_limit_;
+  const bool wanted = Enqueue(std::move(events));
+  return wanted && !enough && !at_thinking_limit_ && !assembler_.stopped() ? SinkAnswer::kContinue
+                                                                           : SinkAnswer::kStop;
 }
 
 void Generation::OnPromptProgress(int64_t processed, int64_t total, int64_t reused) {
   std::vector<GenerationEvent> events;
-  if (options_.progress) events.emplace_back(PromptProgress{processed, total, reused});
+  if (options_.progress && !earlier_) {
+    events.emplace_back(PromptProgress{processed, total, reused});
+  }
   Enqueue(std::move(events));
 }
 
 void Generation::OnFinish(const GenerateResult& result) {
+  if (GoOnAfterThinking(result)) return;
   std::vector<GenerationEvent> events;
   for (ReplyEvent& reply : Record(assembler_.Finish())) events.emplace_back(std::move(reply));
   const bool is_reply =
@@ -152,6 +244,15 @@ void Generation::OnFinish(const GenerateResult& result) {
   }
   FinishedReply finished;
   finished.result = result;
+  // There was no room for anything behind the thinking.
+  if (at_thinking_limit_ && result.reason == FinishReason::kStopped) {
+    finished.result.reason = FinishReason::kMaxTokens;
+  }
+  AddEarlierPart(&finished.result);
+  if (!options_.reuse_note.empty()) {
+    std::string& reason = finished.result.reuse.reason;
+    reason += (reason.empty() ? "" : "; ") + options_.reuse_note;
+  }
   finished.has_tool_calls = assembler_.has_tool_calls();
   finished.n_reasoning_tokens = assembler_.n_reasoning_tokens();
   finished.stop_matched = assembler_.stop_matched();

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "server/model_service.h"
 #include "server/reply_assembler.h"
 #include "server/reply_memory.h"
+#include "server/thinking_budget.h"
 
 namespace holdfast {
 
@@ -44,12 +46,20 @@ using GenerationEvent = std::variant<PromptProgress, TokenDetail, ReplyEvent, Fi
 // One request in the engine, between the engine's thread, which must not wait, and a connection,
 // which may be slow: tokens are parsed and matched against stop strings on the engine's thread (so
 // that it stops at once), and the events wait here.
+//
+// Thinking that reaches its limit is stopped; the reply goes on as a second request of the engine,
+// whose prompt is the first one's, what was generated, and the end of the thinking. The engine
+// resumes it where it stopped, so that this costs a few tokens; the client sees one reply.
 class Generation : public RequestSink, public std::enable_shared_from_this<Generation> {
  public:
   struct Options {
     // Text that may wait for the client; beyond it the client is too slow and the reply ends.
     int64_t max_waiting_bytes = 4 << 20;
-    bool progress = false;  // report PromptProgress
+    bool progress = false;          // report PromptProgress
+    bool single_tool_call = false;  // end the reply with its first tool call
+    std::string prefill;            // what the client wrote of the reply itself
+    ThinkingBudget thinking;
+    std::string reuse_note;  // joined to the reason of what was reused
     // Told of a finished reply: the message the client has got and the tokens it was made of
     // (without the end token). On the engine's thread.
     std::function<void(const Json& message, const std::vector<TokenId>& tokens)> on_reply;
@@ -80,16 +90,26 @@ class Generation : public RequestSink, public std::enable_shared_from_this<Gener
  private:
   Generation(std::shared_ptr<const ModelService> model, ReplyAssembler assembler,
              const Options& options);
+  void SetThinkingLimit(const GenerateRequest& request);
+  void CloseThinking(GenerateRequest* request, std::vector<GenerationEvent>* events);
+  bool GoOnAfterThinking(const GenerateResult& result);
+  void AddEarlierPart(GenerateResult* result) const;
   std::vector<ReplyEvent> Record(std::vector<ReplyEvent> events);
   TokenDetail::Choice MakeChoice(TokenId id, float logprob) const;
   bool Enqueue(std::vector<GenerationEvent> events);
 
   const std::shared_ptr<const ModelService> model_;
   const Options options_;
-  ReplyAssembler assembler_;  // the engine's thread only, as the two below
+  ReplyAssembler assembler_;  // the engine's thread only, as all up to mutex_
   ReplyRecorder recorder_;
-  std::vector<TokenId> tokens_;
+  std::vector<TokenId> tokens_;  // of the reply, without its end token
   bool with_logprobs_ = false;
+  int64_t thinking_limit_ = -1;            // -1: never closed
+  std::vector<TokenId> thinking_end_;      // what closes it
+  bool at_thinking_limit_ = false;         // the engine has been told to stop because of it
+  GenerateRequest request_;                // the running one, if it may have to be continued
+  size_t n_tokens_before_ = 0;             // of tokens_, those in its prompt
+  std::optional<GenerateResult> earlier_;  // of the requests before it, put together
 
   std::mutex mutex_;
   std::vector<GenerationEvent> waiting_;  // guarded by mutex_, as all below

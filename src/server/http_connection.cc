@@ -46,7 +46,7 @@ HttpReply CallHandler(const HttpHandler& handler, const HttpRequest& request) {
     return reply;
   } catch (const std::exception& error) {  // a library's; ours are values
     spdlog::error("{} {} {}: {}", request.id, request.method, request.path, error.what());
-    return OpenAiErrorResponse({.status = InternalError("the request could not be handled")});
+    return ErrorResponseFor(request, {.status = InternalError("the request could not be handled")});
   }
 }
 
@@ -350,6 +350,8 @@ asio::awaitable<bool> HttpConnection::Impl::RunSource(std::unique_ptr<ResponseSo
   source->SetWaker([weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->Wake();
   });
+  // Of silence on the wire: the source may wake us many times with nothing to send.
+  Clock::time_point silent_since = Clock::now();
   if (!cancel_next_.ok()) source->Cancel(cancel_next_);
   WatchForDisconnect();
   while (alive && !done && !disconnected_ && !aborted_) {
@@ -362,15 +364,20 @@ asio::awaitable<bool> HttpConnection::Impl::RunSource(std::unique_ptr<ResponseSo
     if (alive && !part.bytes.empty()) alive = co_await WriteStreamBytes(part.bytes);
     if (alive && part.whole) alive = co_await WriteWhole(*part.whole);
     done = part.done;
-    if (!alive || done || !part.empty() || woken_) continue;
+    const bool wrote = part.head || !part.bytes.empty();
+    if (wrote) silent_since = Clock::now();
+    if (!alive || done || !part.empty()) continue;
 
-    error_code error;
-    wake_timer_.expires_after(limits_.heartbeat);
-    co_await wake_timer_.async_wait(Await(error));
-    if (!woken_ && streaming) {
-      const std::string heartbeat = source->Heartbeat();
+    if (Clock::now() - silent_since >= limits_.heartbeat) {
+      silent_since = Clock::now();
+      const std::string heartbeat = streaming ? source->Heartbeat() : std::string();
       if (!heartbeat.empty()) alive = co_await WriteStreamBytes(heartbeat);
+      continue;
     }
+    if (woken_) continue;
+    error_code error;
+    wake_timer_.expires_at(silent_since + limits_.heartbeat);
+    co_await wake_timer_.async_wait(Await(error));
   }
   running_ = nullptr;
   source->SetWaker(nullptr);
@@ -388,6 +395,7 @@ void HttpConnection::Impl::SetHeaders(const HttpResponse& response, Message* mes
   message->reason(std::string(HttpReason(response.status)));
   message->set(http::field::server, "holdfast");
   message->set("X-Request-Id", request_.id);
+  message->set("request-id", request_.id);  // Anthropic's name
   message->set(http::field::content_type, response.content_type);
   for (const auto& [name, value] : response.headers) message->set(name, value);
 }
@@ -467,7 +475,7 @@ asio::awaitable<bool> HttpConnection::Impl::WriteStreamEnd() {
 
 asio::awaitable<void> HttpConnection::Impl::RefuseAndClose(ApiError error) {
   keep_alive_ = false;
-  const HttpResponse response = OpenAiErrorResponse(error);
+  const HttpResponse response = ErrorResponseFor(request_, error);
   const bool sent = co_await WriteWhole(response);
   LogAccess();
   if (sent) co_await DrainAndClose();

@@ -24,7 +24,7 @@ struct HttpLimits {
   std::chrono::milliseconds body{600'000};      // for all of it
   // For each 64 KiB of a response: a client that takes longer is cut off.
   std::chrono::milliseconds write{30'000};
-  std::chrono::milliseconds heartbeat{10'000};  // silence of a stream before a heartbeat
+  std::chrono::milliseconds heartbeat{5'000};  // silence of a stream before a heartbeat
 };
 
 struct HttpServerOptions {

@@ -148,7 +148,7 @@ TEST_F(MalformedRequestTest, OnlyInChat) {
       {"tool_choice", "\"tool_choice\":\"sometimes\""},
       {"tool_choice", "\"tool_choice\":1"},
       {"reasoning_effort", "\"reasoning_effort\":\"\""},
-      {"reasoning_effort", "\"reasoning_effort\":1"},
+      {"reasoning_effort", "\"reasoning_effort\":true"},
       {"chat_template_kwargs", "\"chat_template_kwargs\":[]"},
       {"chat_template_kwargs", "\"chat_template_kwargs\":{\"enable_thinking\":\"yes\"}"},
       {"chat_template_kwargs", "\"chat_template_kwargs\":{\"reasoning_effort\":\"huge\"}"},
@@ -191,7 +191,7 @@ TEST_F(MalformedRequestTest, PromptsOfCompletions) {
     ExpectRefused("/v1/completions", "{\"prompt\":" + prompt + "}", "prompt");
   }
   ExpectRefused("/v1/completions", "{}", "prompt");
-  ExpectRefused("/v1/completions", R"({"prompt":"a","echo":true})", "echo");
+  ExpectRefused("/v1/completions", R"({"prompt":"a","echo":true,"logprobs":1})", "echo");
   ExpectRefused("/v1/completions", R"({"prompt":"a","suffix":"b"})", "suffix");
   ExpectRefused("/v1/completions", R"({"prompt":"a","best_of":2})", "best_of");
   ExpectRefused("/v1/completions", R"({"prompt":"a","logprobs":21})", "logprobs");

@@ -29,6 +29,7 @@ struct ModelService {
   Engine* engine = nullptr;               // the generator, when it is a real one
   std::shared_ptr<ReplyMemory> replies;   // may be null: histories are tokenised as text
   RunningGenerations* running = nullptr;  // told of every request; may be null
+  bool pin_billing_line = true;           // see billing_line.h
 };
 
 // Whether there is a model yet, and how far loading is. Thread-safe.

@@ -3,6 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "server/billing_line.h"
+#include "server/chat_generation.h"
 #include "server/generation_response.h"
 #include "server/openai_common.h"
 #include "server/openai_messages.h"
@@ -15,6 +17,7 @@ namespace {
 struct ParsedChat {
   ChatRequest chat;
   StreamOptions stream;
+  bool single_tool_call = false;  // parallel_tool_calls: false
 };
 
 // What the answer's objects begin with.
@@ -56,11 +59,17 @@ ApiError ParseChat(const ModelService& model, const Json& body, ParsedChat* pars
   chat.options.sampling = model.default_sampling;
   FieldReader in(body);
   ReadMessages(in, &chat.input, &chat.cache_marks);
+  if (model.pin_billing_line && PinBillingLineOf(&chat.input.messages)) {
+    chat.note = kBillingLineNote;
+  }
   ReadTools(in, &chat.input);
-  ReadThinking(in, &chat.input);
+  ReadThinking(in, &chat.input, &chat.options.thinking);
   ReadGenerationOptions(in, model.generator->vocab_size(), &chat.options);
   ReadLogprobs(in, &chat.options);
   RefuseResponseFormats(in);
+  bool parallel_tool_calls = true;
+  in.Read("parallel_tool_calls", &parallel_tool_calls);
+  parsed->single_tool_call = !parallel_tool_calls;
   ReadStreamOptions(in, &parsed->stream);
   return in.error();
 }
@@ -264,17 +273,20 @@ class ChatObjectFormatter : public ReplyFormatter {
 
 }  // namespace
 
+std::optional<ChatRequest> ParseOpenAiChat(const ModelService& model, const HttpRequest& request,
+                                           ApiError* error) {
+  const Result<Json> body = ParseJson(request.body);
+  ParsedChat parsed;
+  *error = body.ok() ? ParseChat(model, *body, &parsed) : ApiError{.status = body.status()};
+  if (!error->status.ok()) return std::nullopt;
+  return std::move(parsed.chat);
+}
+
 std::optional<PreparedChat> PrepareOpenAiChat(const ModelService& model, const HttpRequest& request,
                                               ApiError* error) {
-  const Result<Json> body = ParseJson(request.body);
-  if (!body.ok()) {
-    *error = {.status = body.status()};
-    return std::nullopt;
-  }
-  ParsedChat parsed;
-  *error = ParseChat(model, *body, &parsed);
-  if (!error->status.ok()) return std::nullopt;
-  Result<PreparedChat> prepared = PrepareChat(model, parsed.chat);
+  const std::optional<ChatRequest> chat = ParseOpenAiChat(model, request, error);
+  if (!chat) return std::nullopt;
+  Result<PreparedChat> prepared = PrepareChat(model, *chat);
   if (prepared.ok()) return *std::move(prepared);
   *error = {.status = prepared.status(), .param = "messages"};
   return std::nullopt;
@@ -292,23 +304,11 @@ HttpReply HandleChatCompletions(const std::shared_ptr<const ModelService>& model
   if (!prepared.ok()) {
     return OpenAiErrorResponse({.status = prepared.status(), .param = "messages"});
   }
-  ReplyParser::Options parser;
-  parser.starts_in_think = prepared->starts_in_think;
-  parser.tools = parsed.chat.input.tools;
-  ReplyAssembler assembler(model->tokenizer, std::move(parser), parsed.chat.options.stop);
-  Generation::Options options;
+  ChatReplyOptions options;
   options.progress = parsed.stream.stream && parsed.stream.progress;
-  if (model->replies) {
-    options.on_reply = [replies = model->replies, prompt = prepared->request.prompt,
-                        history = prepared->history](const Json& message,
-                                                     const std::vector<TokenId>& reply) mutable {
-      history.Add(message);
-      prompt.insert(prompt.end(), reply.begin(), reply.end());
-      replies->Remember(history.value(), std::move(prompt));
-    };
-  }
+  options.single_tool_call = parsed.single_tool_call;
   Result<std::shared_ptr<Generation>> generation =
-      Generation::Start(model, std::move(prepared->request), std::move(assembler), options);
+      StartChat(model, parsed.chat, *std::move(prepared), std::move(options));
   if (!generation.ok()) return OpenAiErrorResponse(SubmitError(generation.status()));
 
   ReplyHead head;

@@ -15,6 +15,9 @@ namespace holdfast {
 HttpReply HandleChatCompletions(const std::shared_ptr<const ModelService>& model,
                                 const HttpRequest& request);
 
+// The same body as far as its messages and options. Nothing when it is refused; `error` says why.
+std::optional<ChatRequest> ParseOpenAiChat(const ModelService& model, const HttpRequest& request,
+                                           ApiError* error);
 // The same body as far as its prompt. Nothing when it is refused; `error` says why.
 std::optional<PreparedChat> PrepareOpenAiChat(const ModelService& model, const HttpRequest& request,
                                               ApiError* error);

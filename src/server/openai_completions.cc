@@ -15,6 +15,7 @@ namespace {
 
 struct ParsedCompletion {
   std::vector<TokenId> prompt;
+  std::string echo;  // the prompt's text, when the reply shall begin with it
   GenerationOptions options;
   StreamOptions stream;
 };
@@ -52,13 +53,10 @@ void ReadPrompt(FieldReader& in, const Tokenizer& tokenizer, std::vector<TokenId
 }
 
 void RefuseUnsupported(FieldReader& in) {
-  bool echo = false;
   std::string suffix;
   int best_of = 1;
-  in.Read("echo", &echo);
   in.Read("suffix", &suffix);
   in.Read("best_of", &best_of, 1, 1);
-  if (echo) in.Fail("echo", UnimplementedError("echo true is not supported yet"));
   if (!suffix.empty()) in.Fail("suffix", UnimplementedError("suffix is not supported"));
 }
 
@@ -76,6 +74,14 @@ ApiError ParseCompletion(const ModelService& model, const Json& body, ParsedComp
   RefuseUnsupported(in);
   ReadStreamOptions(in, &parsed->stream);
   ReadPrompt(in, *model.tokenizer, &parsed->prompt);
+  bool echo = false;
+  in.Read("echo", &echo);
+  if (echo && parsed->options.n_top_logprobs >= 0) {
+    in.Fail("echo", UnimplementedError("echo true with logprobs is not supported: a prompt is read "
+                                       "without computing its own probabilities, and what of it "
+                                       "is kept is not read at all"));
+  }
+  if (echo && in.ok()) parsed->echo = model.tokenizer->Decode(parsed->prompt, true);
   return in.error();
 }
 
@@ -115,10 +121,14 @@ class LegacyLogprobs {
 // text_completion objects, streamed or one at the end: both have the same shape.
 class CompletionFormatter : public ReplyFormatter {
  public:
-  CompletionFormatter(std::string model_id, const StreamOptions& options)
-      : model_id_(std::move(model_id)), options_(options) {}
+  CompletionFormatter(std::string model_id, const StreamOptions& options, std::string echo)
+      : model_id_(std::move(model_id)), options_(options), text_(std::move(echo)) {}
 
   bool streaming() const override { return options_.stream; }
+
+  std::string Begin() override {
+    return text_.empty() ? std::string() : ServerSentEvent(ToText(Object(text_, Json())));
+  }
 
   std::string Add(const GenerationEvent& event) override {
     if (const auto* detail = std::get_if<TokenDetail>(&event)) {
@@ -181,7 +191,7 @@ class CompletionFormatter : public ReplyFormatter {
   const int64_t created_s_ = UnixTime();
   const std::string model_id_;
   const StreamOptions options_;
-  std::string text_;
+  std::string text_;  // of the whole object; streaming: what it begins with
   LegacyLogprobs logprobs_;
   FinishedReply finished_;
 };
@@ -209,7 +219,8 @@ HttpReply HandleCompletions(const std::shared_ptr<const ModelService>& model,
                         ReplyAssembler(model->tokenizer, std::move(parsed.options.stop)), options);
   if (!generation.ok()) return OpenAiErrorResponse(SubmitError(generation.status()));
   return HttpReply(std::make_unique<GenerationResponse>(
-      *generation, std::make_unique<CompletionFormatter>(model->model_id, parsed.stream)));
+      *generation, std::make_unique<CompletionFormatter>(model->model_id, parsed.stream,
+                                                         std::move(parsed.echo))));
 }
 
 }  // namespace holdfast

@@ -38,9 +38,10 @@ std::optional<std::string> PartText(FieldReader& in, const Json& part, const std
   return text->get<std::string>();
 }
 
-// The text of a string or of an array of text parts; nothing for null or in error.
-std::optional<std::string> ContentText(FieldReader& in, const Json& content,
-                                       const std::string& where) {
+}  // namespace
+
+std::optional<std::string> ReadContentText(FieldReader& in, const Json& content,
+                                           const std::string& where) {
   if (content.is_null()) return std::nullopt;
   if (content.is_string()) return content.get<std::string>();
   if (!content.is_array()) {
@@ -55,6 +56,8 @@ std::optional<std::string> ContentText(FieldReader& in, const Json& content,
   }
   return joined;
 }
+
+namespace {
 
 // One of an assistant message's tool_calls, or an error.
 Json ToolCall(FieldReader& in, const Json& call, const std::string& where) {
@@ -118,7 +121,7 @@ Json Message(FieldReader& in, const Json& message, const std::string& where) {
   const auto content = message.find("content");
   const bool is_assistant = role_text == "assistant";
   const auto text =
-      ContentText(in, content == message.end() ? Json() : *content, where + ".content");
+      ReadContentText(in, content == message.end() ? Json() : *content, where + ".content");
   if (!text && !is_assistant) {
     in.Refuse(where + ".content", Json(), "a string or an array of text parts");
   }
@@ -146,9 +149,19 @@ bool HasCacheControl(const Json& message) {
   return content != message.end() && content->is_array() && std::ranges::any_of(*content, has);
 }
 
-void ApplyEffort(FieldReader& in, std::string_view key, const std::string& effort,
-                 ChatTemplate::Input* input) {
-  if (!ApplyReasoningEffort(effort, input)) in.Refuse(key, Json(effort), kReasoningEfforts);
+constexpr int64_t kMaxBudget = int64_t{1} << 31;
+
+// A word, or the number of tokens.
+void ReadEffort(FieldReader& in, std::string_view key, ChatTemplate::Input* input,
+                ThinkingBudget* budget) {
+  const Json* effort = in.Find(key);
+  if (effort == nullptr) return;
+  if (effort->is_number()) {
+    ReadThinkingTokens(in, key, input, budget);
+  } else if (!effort->is_string() ||
+             !ApplyReasoningEffort(effort->get_ref<const std::string&>(), input, budget)) {
+    in.Refuse(key, *effort, std::string(kReasoningEfforts) + ", or a number of tokens");
+  }
 }
 
 }  // namespace
@@ -199,25 +212,32 @@ void ReadTools(FieldReader& in, ChatTemplate::Input* input) {
   in.Refuse("tool_choice", *choice, "\"auto\" or \"none\"");
 }
 
-void ReadThinking(FieldReader& in, ChatTemplate::Input* input) {
-  std::optional<std::string> effort;
-  in.Read("reasoning_effort", &effort);
-  if (in.ok() && effort) ApplyEffort(in, "reasoning_effort", *effort, input);
+void ReadThinkingTokens(FieldReader& in, std::string_view key, ChatTemplate::Input* input,
+                        ThinkingBudget* budget) {
+  if (in.Find(key) == nullptr) return;
+  in.Read(key, &budget->tokens, -1, kMaxBudget);
+  if (in.ok()) input->enable_thinking = budget->tokens != 0;
+}
+
+void ReadThinking(FieldReader& in, ChatTemplate::Input* input, ThinkingBudget* budget) {
+  ReadEffort(in, "reasoning_effort", input, budget);
+  ReadThinkingTokens(in, "thinking_budget_tokens", input, budget);
+  ReadThinkingTokens(in, "thinking_budget", input, budget);
+  in.Read("answer_room", &budget->answer_room);
 
   const Json* kwargs = in.Object("chat_template_kwargs");
   if (kwargs == nullptr) return;
   FieldReader inner(*kwargs, "chat_template_kwargs.");
-  std::optional<std::string> inner_effort;
   std::optional<bool> enable_thinking;
-  inner.Read("reasoning_effort", &inner_effort);
-  if (inner.ok() && inner_effort) ApplyEffort(inner, "reasoning_effort", *inner_effort, input);
+  ReadEffort(inner, "reasoning_effort", input, budget);
+  ReadThinkingTokens(inner, "thinking_budget", input, budget);
   inner.Read("enable_thinking", &enable_thinking);
   if (!inner.ok()) return in.Fail("chat_template_kwargs", inner.error().status);
   if (enable_thinking) input->enable_thinking = enable_thinking;
   input->extra = *kwargs;
   // These have their own places in the input; the rest are further variables of the template.
-  for (const char* key :
-       {"enable_thinking", "reasoning_effort", "messages", "tools", "add_generation_prompt"}) {
+  for (const char* key : {"enable_thinking", "reasoning_effort", "thinking_budget", "messages",
+                          "tools", "add_generation_prompt"}) {
     input->extra.erase(key);
   }
 }

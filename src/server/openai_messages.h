@@ -2,9 +2,13 @@
 #define HOLDFAST_SERVER_OPENAI_MESSAGES_H_
 
 #include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "server/field_reader.h"
+#include "server/thinking_budget.h"
 #include "token/chat_template.h"
 
 namespace holdfast {
@@ -18,9 +22,19 @@ void ReadMessages(FieldReader& in, ChatTemplate::Input* input, std::vector<size_
 // tools and tool_choice. "none" hides the tools; choices that need a grammar are refused.
 void ReadTools(FieldReader& in, ChatTemplate::Input* input);
 
-// reasoning_effort and chat_template_kwargs {enable_thinking, reasoning_effort, ...}: none and off
-// turn thinking off, any other effort on; a switch in chat_template_kwargs is stronger.
-void ReadThinking(FieldReader& in, ChatTemplate::Input* input);
+// The text of a string or of an array of text parts; nothing for null or in error (which names
+// `where`).
+std::optional<std::string> ReadContentText(FieldReader& in, const Json& content,
+                                           const std::string& where);
+
+// reasoning_effort, thinking_budget, answer_room and chat_template_kwargs {enable_thinking,
+// reasoning_effort, thinking_budget, ...}: none, off and 0 turn thinking off, any other effort or
+// budget on; a switch in chat_template_kwargs is stronger.
+void ReadThinking(FieldReader& in, ChatTemplate::Input* input, ThinkingBudget* budget);
+
+// A number of tokens at `key`, if it is there: 0 turns thinking off, -1 lets it be without a limit.
+void ReadThinkingTokens(FieldReader& in, std::string_view key, ChatTemplate::Input* input,
+                        ThinkingBudget* budget);
 
 }  // namespace holdfast
 

@@ -1,20 +1,31 @@
 #include "server/reasoning_effort.h"
 
 #include <string>
-#include <utility>
 
 namespace holdfast {
 
-bool ApplyReasoningEffort(std::string_view effort, ChatTemplate::Input* input) {
-  static constexpr std::pair<std::string_view, std::string_view> kWords[] = {
-      {"none", ""},         {"off", ""},       {"minimal", "low"}, {"low", "low"},
-      {"medium", "medium"}, {"high", "xhigh"}, {"xhigh", "xhigh"}, {"max", "xhigh"},
+bool ApplyReasoningEffort(std::string_view effort, ChatTemplate::Input* input,
+                          ThinkingBudget* budget) {
+  struct Word {
+    std::string_view word, meaning;
+    int64_t tokens;
   };
-  for (const auto& [word, meaning] : kWords) {
+  static constexpr Word kWords[] = {
+      {"none", "", 0},
+      {"off", "", 0},
+      {"minimal", "low", 512},
+      {"low", "low", 2048},
+      {"medium", "medium", 8192},
+      {"high", "xhigh", -1},
+      {"xhigh", "xhigh", -1},
+      {"max", "xhigh", -1},
+  };
+  for (const auto& [word, meaning, tokens] : kWords) {
     if (effort != word) continue;
     input->enable_thinking = !meaning.empty();
     input->reasoning_effort.reset();
     if (!meaning.empty()) input->reasoning_effort = std::string(meaning);
+    if (budget != nullptr) budget->tokens = tokens;
     return true;
   }
   return false;

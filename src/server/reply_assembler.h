@@ -34,6 +34,7 @@ class ReplyAssembler {
   bool stopped() const { return stop_.stopped(); }
   const std::string& stop_matched() const { return stop_.matched(); }
   bool has_tool_calls() const { return parser_ && parser_->has_tool_calls(); }
+  bool in_think() const { return in_think_; }
   // Tokens of the thinking, markers included.
   int64_t n_reasoning_tokens() const { return n_reasoning_tokens_; }
 
