@@ -34,6 +34,7 @@ if [ ${#missing[@]} -gt 0 ]; then
   DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends \
     "${missing[@]}" >/dev/null
 fi
-if [ -f tests/clients/package-lock.json ] && [ ! -d tests/clients/node_modules ]; then
+# npm leaves a copy of the lock it has installed.
+if [ tests/clients/package-lock.json -nt tests/clients/node_modules/.package-lock.json ]; then
   npm --prefix tests/clients ci --silent --no-audit --no-fund
 fi

@@ -1,49 +1,8 @@
 // The real binary with the demo model, by HTTP: node serve.mjs BINARY. Prints one line per check and
 // ends with 1 when one fails. Expected replies are those of models/demo (greedy, float32 reference).
-import { spawn } from 'node:child_process';
 import net from 'node:net';
-import process from 'node:process';
 
-const binary = process.argv[2];
-let failures = 0;
-function check(name, condition, seen) {
-  console.log(`${condition ? 'ok  ' : 'FAIL'} ${name}`);
-  if (!condition) {
-    failures += 1;
-    if (seen !== undefined) console.log('     saw:', JSON.stringify(seen).slice(0, 2000));
-  }
-}
-
-// Starts a server; resolves once its port is printed, before the model is loaded.
-function start(args = [], env = {}) {
-  const child = spawn(binary, ['serve', '--port', '0', '--ctx', '2048', ...args], {
-    stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...env } });
-  let out = '', err = '';
-  child.stderr.on('data', (data) => { err += data; });
-  const exited = new Promise((resolve) => {
-    child.on('exit', (code, signal) => resolve({ code, signal, out: () => out, err: () => err }));
-  });
-  const listening = new Promise((resolve, reject) => {
-    child.stdout.on('data', (data) => {
-      out += data;
-      const found = out.match(/listening on (http:\/\/\S+)/);
-      if (found) resolve(found[1]);
-    });
-    exited.then(() => reject(new Error(`the server ended: ${err}`)));
-  });
-  return { child, exited, listening };
-}
-
-async function ready(url) {
-  let sawLoading = false;
-  for (let i = 0; i < 1200; i += 1) {
-    const response = await fetch(`${url}/health`);
-    if (response.status === 200) return sawLoading;
-    sawLoading = response.status === 503;
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  throw new Error('the model was not loaded within a minute');
-}
+import { check, finish, ready, start } from './harness.mjs';
 
 const post = (url, path, body, options = {}) => fetch(url + path, {
   method: 'POST', headers: { 'Content-Type': 'application/json', ...options.headers },
@@ -183,4 +142,4 @@ async function main() {
 }
 
 await main();
-process.exit(failures === 0 ? 0 : 1);
+finish();
