@@ -31,7 +31,7 @@ class SessionsTest : public ::testing::Test {
     const auto tokens = Tokens(11);
     SaveRequest request = Request("talk", tokens, 10, {4, 10});
     request.title = "a \x1b[31mtalk";
-    request.messages = {{"user", "\"hello\"", {}, {}, 0, 4}};
+    request.messages = std::vector<StoredMessage>{{"user", "\"hello\"", {}, {}, 0, 4}};
     ASSERT_TRUE((*store)->Save(request).ok());
   }
   void TearDown() override { std::filesystem::remove_all(dir_); }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "store/store_core.h"
 
@@ -217,66 +218,52 @@ Status ForkConversation(StoreCore* core, std::string_view id, std::string_view n
   });
 }
 
-Result<std::vector<MessageTokens>> FindStoredMessages(StoreCore* core, const Hash128* hash,
-                                                      std::string_view tool_call_id) {
+Result<std::vector<FoundMessage>> FindStoredMessages(StoreCore* core, const Hash128* hash,
+                                                     std::string_view tool_call_id) {
   HF_RETURN_IF_ERROR(core->NeedKeys());
   std::lock_guard lock(core->db_mutex);
   Database* db = core->db.get();
-  struct Place {
-    std::string conversation;
-    int64_t number;
-  };
-  std::vector<Place> places;
+  std::vector<FoundMessage> found;
+  std::vector<int64_t> numbers;
   {
     // Token ids mean something in this vocabulary only, so other models' messages do not count.
     std::optional<Query> query;
     if (hash != nullptr) {
       query.emplace(db,
-                    "SELECT message.conversation, message.number FROM message JOIN conversation "
+                    "SELECT message.conversation, message.number, role, message.content, hash, "
+                    "token_begin, token_end FROM message JOIN conversation "
                     "ON conversation.id = message.conversation JOIN space ON space.id = "
                     "conversation.space WHERE message.hash = ? AND space.vocabulary = ? "
-                    "ORDER BY conversation.used DESC, message.number",
-                    *hash, core->keys->model.vocabulary);
+                    "ORDER BY conversation.used DESC, message.number LIMIT ?",
+                    *hash, core->keys->model.vocabulary, kMaxFoundMessages);
     } else {
       query.emplace(db,
-                    "SELECT tool_call.conversation, tool_call.number FROM tool_call JOIN "
-                    "conversation ON conversation.id = tool_call.conversation JOIN space ON "
-                    "space.id = conversation.space WHERE tool_call.id = ? AND space.vocabulary = ? "
-                    "ORDER BY conversation.used DESC, tool_call.number",
-                    tool_call_id, core->keys->model.vocabulary);
+                    "SELECT message.conversation, message.number, role, message.content, hash, "
+                    "token_begin, token_end FROM tool_call JOIN message "
+                    "ON message.conversation = tool_call.conversation "
+                    "AND message.number = tool_call.number JOIN conversation "
+                    "ON conversation.id = message.conversation JOIN space ON space.id = "
+                    "conversation.space WHERE tool_call.id = ? AND space.vocabulary = ? "
+                    "ORDER BY conversation.used DESC, message.number LIMIT ?",
+                    tool_call_id, core->keys->model.vocabulary, kMaxFoundMessages);
     }
-    while (query->Next()) places.push_back({query->Text(0), query->Int(1)});
+    while (query->Next()) {
+      found.push_back({query->Text(0), MessageOf(*query, 2, std::numeric_limits<int64_t>::max())});
+      numbers.push_back(query->Int(1));
+    }
     HF_RETURN_IF_ERROR(query->status());
   }
-  std::vector<MessageTokens> found;
-  std::optional<ConversationRow> row;
-  for (const Place& place : places) {
-    if (!row || row->id != place.conversation) {
-      HF_ASSIGN_OR_RETURN(row, ReadConversation(db, place.conversation));
-    }
-    const TokenSpan tokens = row->tokens.span();
-    MessageTokens item;
-    item.conversation = place.conversation;
-    {
-      Query query(db,
-                  "SELECT role, content, hash, token_begin, token_end FROM message "
-                  "WHERE conversation = ? AND number = ?",
-                  place.conversation, place.number);
-      if (!query.Next()) {
-        HF_RETURN_IF_ERROR(query.status());
-        continue;
-      }
-      item.message = MessageOf(query, 0, tokens.size());
-    }
-    HF_ASSIGN_OR_RETURN(item.message.tool_call_ids,
-                        ToolCallIds(db, place.conversation, place.number));
-    TokenList list;
-    list.Append(tokens.Part(item.message.token_begin, item.message.token_end));
-    item.tokens = std::move(list.ids);
-    item.content_hashes = std::move(list.content);
-    found.push_back(std::move(item));
+  for (size_t i = 0; i < found.size(); ++i) {
+    HF_ASSIGN_OR_RETURN(found[i].message.tool_call_ids,
+                        ToolCallIds(db, found[i].conversation, numbers[i]));
   }
   return found;
+}
+
+Result<ConversationTokens> TokensOfConversation(StoreCore* core, std::string_view id) {
+  std::lock_guard lock(core->db_mutex);
+  HF_ASSIGN_OR_RETURN(ConversationRow row, ReadConversation(core->db.get(), id));
+  return ConversationTokens{std::move(row.tokens.ids), std::move(row.tokens.content), row.n_live};
 }
 
 }  // namespace holdfast

@@ -149,13 +149,15 @@ class Committer {
         db_,
         "INSERT INTO conversation(id, space, title, tags, pinned, forked_from, fork_position, "
         "created, used, parent, page, tail, content, n_live, durable) "
-        "VALUES(?1, ?2, coalesce(?3, ''), coalesce(?4, '[]'), 0, ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, "
-        "?12, 0) ON CONFLICT(id) DO UPDATE SET space = ?2, title = coalesce(?3, title), "
+        "VALUES(?1, ?2, coalesce(?3, ?13), coalesce(?4, '[]'), 0, ?5, ?6, ?7, ?7, ?8, ?9, ?10, "
+        "?11, "
+        "?12, 0) ON CONFLICT(id) DO UPDATE SET space = ?2, "
+        "title = coalesce(?3, nullif(title, ''), ?13), "
         "tags = coalesce(?4, tags), used = ?7, parent = ?8, page = ?9, tail = ?10, content = ?11, "
         "n_live = ?12, bad = NULL",
         request_.conversation, core_->spaces.space, request_.title, tags, request_.forked_from,
         request_.fork_position, now, ParentOf(n_full), partial ? plan_->pages.back().id : 0,
-        TokenBytes(rest), ContentBytes(rest), request_.n_live);
+        TokenBytes(rest), ContentBytes(rest), request_.n_live, request_.title_if_none);
   }
 
   Status PutStates() {
@@ -227,36 +229,66 @@ class Committer {
 
   Status PutMessages() {
     const std::string& id = request_.conversation;
-    int64_t n_before = 0;
-    {
-      Query query(db_, "SELECT count(*) FROM message WHERE conversation = ? AND number < ?", id,
-                  request_.first_message);
-      if (query.Next()) n_before = query.Int(0);
-      HF_RETURN_IF_ERROR(query.status());
+    if (!request_.messages) {
+      Query query(db_, "SELECT min(number) FROM message WHERE conversation = ? AND token_end > ?",
+                  id, static_cast<int64_t>(request_.tokens.size()));
+      if (!query.Next() || query.IsNull(0)) return query.status();
+      return DropMessagesFrom(query.Int(0));
     }
-    if (n_before != request_.first_message) {
-      return InvalidArgumentError(fmt::format("save: messages from number {} on, {} are stored",
-                                              request_.first_message, n_before));
-    }
-    HF_RETURN_IF_ERROR(RunSql(db_, "DELETE FROM message WHERE conversation = ? AND number >= ?", id,
-                              request_.first_message));
-    HF_RETURN_IF_ERROR(RunSql(db_, "DELETE FROM tool_call WHERE conversation = ? AND number >= ?",
-                              id, request_.first_message));
-    int64_t number = request_.first_message;
-    for (const StoredMessage& message : request_.messages) {
+    // Those that are there already, which is all but the last turn's, are not written again.
+    const std::vector<StoredMessage>& messages = *request_.messages;
+    HF_ASSIGN_OR_RETURN(size_t number, CountEqualMessages(messages));
+    HF_RETURN_IF_ERROR(DropMessagesFrom(static_cast<int64_t>(number)));
+    for (; number < messages.size(); ++number) {
+      const StoredMessage& message = messages[number];
+      const auto n = static_cast<int64_t>(number);
       HF_RETURN_IF_ERROR(RunSql(db_,
                                 "INSERT INTO message(conversation, number, role, content, hash, "
                                 "token_begin, token_end) VALUES(?, ?, ?, ?, ?, ?, ?)",
-                                id, number, message.role, message.content, message.hash,
+                                id, n, message.role, message.content, message.hash,
                                 message.token_begin, message.token_end));
       for (size_t i = 0; i < message.tool_call_ids.size(); ++i) {
         HF_RETURN_IF_ERROR(
             RunSql(db_, "INSERT INTO tool_call(conversation, number, place, id) VALUES(?, ?, ?, ?)",
-                   id, number, static_cast<int64_t>(i), message.tool_call_ids[i]));
+                   id, n, static_cast<int64_t>(i), message.tool_call_ids[i]));
       }
-      ++number;
     }
     return OkStatus();
+  }
+
+  Result<size_t> CountEqualMessages(const std::vector<StoredMessage>& messages) {
+    Query query(db_,
+                "SELECT number, role, content, hash, token_begin, token_end FROM message "
+                "WHERE conversation = ? ORDER BY number",
+                request_.conversation);
+    size_t n = 0;
+    for (; n < messages.size() && query.Next(); ++n) {
+      const StoredMessage& m = messages[n];
+      if (query.Int(0) != static_cast<int64_t>(n) || query.Hash(3) != m.hash ||
+          query.Int(4) != m.token_begin || query.Int(5) != m.token_end || query.Text(1) != m.role ||
+          query.Text(2) != m.content) {
+        break;
+      }
+    }
+    HF_RETURN_IF_ERROR(query.status());
+    // Tool calls go with their message; equal hashes need not mean equal ids.
+    for (size_t i = 0; i < n; ++i) {
+      Query calls(db_,
+                  "SELECT id FROM tool_call WHERE conversation = ? AND number = ? ORDER BY place",
+                  request_.conversation, static_cast<int64_t>(i));
+      std::vector<std::string> ids;
+      while (calls.Next()) ids.push_back(calls.Text(0));
+      HF_RETURN_IF_ERROR(calls.status());
+      if (ids != messages[i].tool_call_ids) return i;
+    }
+    return n;
+  }
+
+  Status DropMessagesFrom(int64_t number) {
+    HF_RETURN_IF_ERROR(RunSql(db_, "DELETE FROM message WHERE conversation = ? AND number >= ?",
+                              request_.conversation, number));
+    return RunSql(db_, "DELETE FROM tool_call WHERE conversation = ? AND number >= ?",
+                  request_.conversation, number);
   }
 
   StoreCore* core_;

@@ -118,8 +118,8 @@ Status CheckSaveRequest(const StoreKeys& keys, const SaveRequest& request) {
   for (const int64_t position : request.drop_states) {
     HF_RETURN_IF_ERROR(CheckPosition("dropped state at", position, 1, n));
   }
-  HF_RETURN_IF_ERROR(CheckPosition("first message", request.first_message, 0, 1 << 24));
-  for (const StoredMessage& message : request.messages) {
+  const std::vector<StoredMessage> none;
+  for (const StoredMessage& message : request.messages ? *request.messages : none) {
     HF_RETURN_IF_ERROR(CheckPosition("message's first token", message.token_begin, 0, n));
     HF_RETURN_IF_ERROR(
         CheckPosition("message's last token", message.token_end, message.token_begin, n));

@@ -31,8 +31,9 @@ class SessionFileTest : public ::testing::Test {
     auto store = Store::Open(TestOptions(&fs), TestKeys());
     ASSERT_TRUE(store.ok());
     SaveRequest request = Request("talk", tokens_, 10, {4, 10});
-    request.messages = {{"user", R"({"text":"hé"})", {}, NamedHash("m0"), 0, 4},
-                        {"assistant", R"("ok")", {"call_1"}, NamedHash("m1"), 4, 11}};
+    request.messages =
+        std::vector<StoredMessage>{{"user", R"({"text":"hé"})", {}, NamedHash("m0"), 0, 4},
+                                   {"assistant", R"("ok")", {"call_1"}, NamedHash("m1"), 4, 11}};
     request.title = "a talk";
     request.tags = {"work"};
     ASSERT_TRUE((*store)->Save(request).ok());

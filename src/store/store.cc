@@ -107,11 +107,14 @@ class StoreImpl final : public Store {
     return Update("UPDATE conversation SET used = ? WHERE id = ?", core_.options.now_ms(),
                   conversation);
   }
-  Result<std::vector<MessageTokens>> FindMessages(const Hash128& hash) override {
+  Result<std::vector<FoundMessage>> FindMessages(const Hash128& hash) override {
     return FindStoredMessages(&core_, &hash, "");
   }
-  Result<std::vector<MessageTokens>> FindToolCall(std::string_view tool_call_id) override {
+  Result<std::vector<FoundMessage>> FindToolCall(std::string_view tool_call_id) override {
     return FindStoredMessages(&core_, nullptr, tool_call_id);
+  }
+  Result<ConversationTokens> Tokens(std::string_view conversation) override {
+    return TokensOfConversation(&core_, conversation);
   }
   Result<int64_t> SetFullIdentity(const Hash128& full) override {
     return SetFullModelIdentity(&core_, full);

@@ -87,9 +87,11 @@ class Store {
   virtual Status Quarantine(const StoredPrefix& prefix, const std::string& reason) = 0;
   // Marks it used now.
   virtual Status Touch(std::string_view conversation) = 0;
-  // Messages kept with this hash, or that hold this tool call; newest conversation first.
-  virtual Result<std::vector<MessageTokens>> FindMessages(const Hash128& hash) = 0;
-  virtual Result<std::vector<MessageTokens>> FindToolCall(std::string_view tool_call_id) = 0;
+  // Messages kept with this hash, or that hold this tool call; newest conversation first, at most
+  // kMaxFoundMessages.
+  virtual Result<std::vector<FoundMessage>> FindMessages(const Hash128& hash) = 0;
+  virtual Result<std::vector<FoundMessage>> FindToolCall(std::string_view tool_call_id) = 0;
+  virtual Result<ConversationTokens> Tokens(std::string_view conversation) = 0;
   // The full identity is known now. When sessions of this provisional identity carry another full
   // one they are quarantined; returns how many.
   virtual Result<int64_t> SetFullIdentity(const Hash128& full) = 0;

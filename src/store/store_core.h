@@ -97,8 +97,9 @@ Result<std::vector<ConversationInfo>> ListConversations(StoreCore* core);
 Result<ConversationDetail> ShowConversation(StoreCore* core, std::string_view id);
 Status ForkConversation(StoreCore* core, std::string_view id, std::string_view new_id,
                         int64_t position);
-Result<std::vector<MessageTokens>> FindStoredMessages(StoreCore* core, const Hash128* hash,
-                                                      std::string_view tool_call_id);
+Result<std::vector<FoundMessage>> FindStoredMessages(StoreCore* core, const Hash128* hash,
+                                                     std::string_view tool_call_id);
+Result<ConversationTokens> TokensOfConversation(StoreCore* core, std::string_view id);
 Result<int64_t> SetFullModelIdentity(StoreCore* core, const Hash128& full);
 
 // The same with write_mutex already held.

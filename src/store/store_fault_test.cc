@@ -186,7 +186,7 @@ class StoreFaultTest : public ::testing::Test {
         "save " + id, [=](Store* store) {
           SaveRequest request = Request(id, tokens, n_live, positions);
           request.title = fmt::format("{} at {}", id, n_live);
-          request.messages = {
+          request.messages = std::vector<StoredMessage>{
               {"user", fmt::format("\"{}\"", n_live), {"call_" + id}, NamedHash(id), 0, n_live}};
           return store->Save(request).status();
         }};

@@ -203,7 +203,7 @@ TEST_F(StoreTest, TokensPastTheLiveEndAreKept) {
 TEST_F(StoreTest, MessagesAreFoundByHashAndToolCallAfterAReopen) {
   const auto tokens = Tokens(12);
   SaveRequest request = Request("a", tokens, 12, {12});
-  request.messages = {
+  request.messages = std::vector<StoredMessage>{
       {"user", R"("hello")", {}, NamedHash("m0"), 0, 5},
       {"assistant", R"([{"type":"tool"}])", {"call_1", "call_2"}, NamedHash("m1"), 5, 12}};
   request.title = "greeting";
@@ -214,7 +214,12 @@ TEST_F(StoreTest, MessagesAreFoundByHashAndToolCallAfterAReopen) {
   ASSERT_TRUE(by_hash.ok());
   ASSERT_THAT(*by_hash, SizeIs(1));
   EXPECT_EQ((*by_hash)[0].message.content, R"([{"type":"tool"}])");
-  EXPECT_EQ((*by_hash)[0].tokens, std::vector<int32_t>(tokens.begin() + 5, tokens.end()));
+  EXPECT_EQ((*by_hash)[0].conversation, "a");
+  EXPECT_EQ((*by_hash)[0].message.token_begin, 5);
+  EXPECT_EQ((*by_hash)[0].message.tool_call_ids, (std::vector<std::string>{"call_1", "call_2"}));
+  EXPECT_EQ(store_->Tokens("a")->ids, tokens);
+  EXPECT_EQ(store_->Tokens("a")->n_live, 12);
+  EXPECT_EQ(store_->Tokens("b").status().code(), StatusCode::kNotFound);
   const auto by_call = store_->FindToolCall("call_2");
   ASSERT_TRUE(by_call.ok());
   ASSERT_THAT(*by_call, SizeIs(1));
@@ -227,28 +232,42 @@ TEST_F(StoreTest, MessagesAreFoundByHashAndToolCallAfterAReopen) {
   EXPECT_EQ(detail->messages[1].tool_call_ids, (std::vector<std::string>{"call_1", "call_2"}));
 }
 
-TEST_F(StoreTest, MessagesFromANumberOnAreReplaced) {
+TEST_F(StoreTest, ASaveReplacesTheMessagesOrLeavesThem) {
   const auto tokens = Tokens(12);
   SaveRequest request = Request("a", tokens, 12, {12});
-  request.messages = {{"user", "1", {}, NamedHash("0"), 0, 4},
-                      {"assistant", "2", {"call_1"}, NamedHash("1"), 4, 12}};
+  request.messages =
+      std::vector<StoredMessage>{{"user", "1", {}, NamedHash("0"), 0, 4},
+                                 {"assistant", "2", {"call_1"}, NamedHash("1"), 4, 12}};
+  request.title_if_none = "first";
   Save(request);
-  request.first_message = 1;
-  request.messages = {{"assistant", "3", {}, NamedHash("2"), 4, 12}};
+  // Equal up to the ids of a call.
+  (*request.messages)[1].tool_call_ids = {"call_2"};
+  request.title_if_none = "second";
   Save(request);
-  const auto detail = store_->Show("a");
-  ASSERT_THAT(detail->messages, SizeIs(2));
-  EXPECT_EQ(detail->messages[1].content, "3");
   EXPECT_THAT(*store_->FindToolCall("call_1"), SizeIs(0));
-  request.first_message = 3;
-  EXPECT_EQ(store_->Save(request).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(*store_->FindToolCall("call_2"), SizeIs(1));
+  EXPECT_EQ(store_->Show("a")->info.title, "first");
+  (*request.messages)[1] = {"assistant", "3", {}, NamedHash("2"), 4, 12};
+  Save(request);
+  EXPECT_EQ(store_->Show("a")->messages[1].content, "3");
+  EXPECT_THAT(*store_->FindToolCall("call_2"), SizeIs(0));
+  request.messages.reset();
+  Save(request);
+  EXPECT_THAT(store_->Show("a")->messages, SizeIs(2));
+  // A conversation that has become shorter loses what it no longer holds.
+  const auto shorter = Tokens(8);
+  Save(Request("a", shorter, 8, {8}));
+  EXPECT_THAT(store_->Show("a")->messages, SizeIs(1));
+  request.messages = std::vector<StoredMessage>();
+  Save(request);
+  EXPECT_THAT(store_->Show("a")->messages, SizeIs(0));
 }
 
 TEST_F(StoreTest, AForkSharesEverythingUpToItsPosition) {
   const auto tokens = Tokens(15);
   SaveRequest request = Request("a", tokens, 14, {4, 10, 14});
-  request.messages = {{"user", "1", {}, NamedHash("0"), 0, 8},
-                      {"user", "2", {}, NamedHash("1"), 8, 14}};
+  request.messages = std::vector<StoredMessage>{{"user", "1", {}, NamedHash("0"), 0, 8},
+                                                {"user", "2", {}, NamedHash("1"), 8, 14}};
   Save(request);
   ASSERT_TRUE(store_->Fork("a", "b", 11).ok());
   const auto detail = store_->Show("b");

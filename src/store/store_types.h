@@ -91,7 +91,7 @@ struct SaveState {
 // A message as the client sent it, or as it was returned to the client.
 struct StoredMessage {
   std::string role;
-  std::string content;  // JSON as received
+  std::string content;  // JSON text, as the caller made it of what was received
   std::vector<std::string> tool_call_ids;
   Hash128 hash;  // the caller's; equal messages have equal hashes, the reverse is to be checked
   int64_t token_begin = 0, token_end = 0;  // its span in the conversation
@@ -110,10 +110,10 @@ struct SaveRequest {
   std::vector<SaveState> states;
   // Positions whose states this conversation no longer needs.
   std::vector<int64_t> drop_states;
-  // Replaces this conversation's messages from number `first_message` on.
-  int64_t first_message = 0;
-  std::vector<StoredMessage> messages;
+  // All of this conversation's messages; none: they stay, but for those behind its tokens.
+  std::optional<std::vector<StoredMessage>> messages;
   std::optional<std::string> title;
+  std::string title_if_none;  // when it has none and `title` is not set
   std::optional<std::vector<std::string>> tags;
   PartSource source;
 };
@@ -190,12 +190,18 @@ struct ConversationDetail {
   std::vector<StoredMessage> messages;
 };
 
-// A message found again after a restart, with the tokens it had.
-struct MessageTokens {
+inline constexpr int kMaxFoundMessages = 16;
+
+// A message found again after a restart. Its span is to be checked against the tokens.
+struct FoundMessage {
   std::string conversation;
   StoredMessage message;
-  std::vector<int32_t> tokens;
+};
+
+struct ConversationTokens {
+  std::vector<int32_t> ids;              // all, with those past the live end
   std::vector<uint64_t> content_hashes;  // empty when all are 0
+  int64_t n_live = 0;
 };
 
 struct DiskUsage {
