@@ -144,7 +144,7 @@ TEST_P(MatMulTest, IntegerTypesEqualTheScalarTable) {
   Random random(11);
   for (const QuantType type : kIntegerTypes) {
     const int64_t block = InfoOf(type).block_size;
-    for (const int64_t n_x : {0, 1, 2, 3, 4, 5, 8, 16, 17, 33}) {
+    for (const int64_t n_x : {0, 1, 2, 3, 4, 5, 7, 8, 9, 17, 33}) {
       for (const int64_t n_rows : {1, 18}) {
         for (const int64_t n_blocks : {1, 3}) {
           ExpectSameProduct(*GetParam(), {type, {n_rows, n_blocks * block, n_x}}, random);
@@ -207,7 +207,7 @@ TEST_P(MatMulTest, TwoTermsEqualTheScalarTable) {
   Random random(17);
   for (const QuantType type : kIntegerTypes) {
     const int64_t block = InfoOf(type).block_size;
-    for (const int64_t n_x : {0, 1, 2, 3, 6, 70}) {
+    for (const int64_t n_x : {0, 1, 2, 3, 4, 6, 70}) {
       for (const int64_t n_blocks : {1, 2, 3, 7, 20}) {
         const Shape shape = {n_x == 70 ? 3 : 18, n_blocks * block, n_x};
         ExpectSameProduct(*GetParam(),

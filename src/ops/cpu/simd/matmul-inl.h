@@ -19,6 +19,8 @@ void MatMulInteger(const MatMulSlice& s) {
       return MatMulRows<T, 2>(s);
     case 3:
       return MatMulRows<T, 3>(s);
+    case 4:
+      return MatMulRows<T, 4>(s);
     default:
       return MatMulTiles<T>(s);
   }

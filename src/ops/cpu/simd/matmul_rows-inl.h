@@ -241,8 +241,10 @@ void MatMulRows(const MatMulSlice& s) {
       for (; g + 8 <= n_groups; g += 8) AddGroups<T, kX, true>(row, g, 8, a, lanes);
       if (g < n_groups) AddGroups<T, kX, false>(row, g, n_groups - g, a, lanes);
     }
-    if (kX == 2 && s.n_x == 1) {
-      s.y[r] = TreeSumOf(lanes[0]) + TreeSumOf(lanes[kX - 1]);
+    if (kX % 2 == 0 && s.quantized.n_terms == 2) {
+      for (int x = 0; x + 1 < kX; x += 2) {
+        s.y[x / 2 * s.y_stride + r] = TreeSumOf(lanes[x]) + TreeSumOf(lanes[x + 1]);
+      }
       continue;
     }
     for (int x = 0; x < kX; ++x) s.y[x * s.y_stride + r] = TreeSumOf(lanes[x]);
