@@ -17,6 +17,7 @@ namespace {
 constexpr int kMaxSlots = 256;
 constexpr auto kStallPause = std::chrono::milliseconds(2);
 constexpr auto kIdleCheck = std::chrono::seconds(1);
+constexpr auto kStatusPatience = std::chrono::milliseconds(200);
 constexpr auto kLastFlush = std::chrono::seconds(30);
 
 // Rough: what a step's rows need beside the model's own buffers.
@@ -261,14 +262,31 @@ ReuseInfo Engine::Explain(const std::vector<TokenId>& prompt) {
   info.tokens_reused = stored->prefix->position;
   info.tokens_read = static_cast<int64_t>(prompt.size()) - info.tokens_reused;
   info.reason = stored->reason;
+  info.limit = {};
+  info.conversation = stored->prefix->conversation;
   return info;
 }
 
 EngineStatus Engine::status() {
   EngineStatus status{.cache = cache_->stats(), .host = guard_->last()};
   if (persistence_) status.store = persistence_->stats();
-  RunBetweenSteps(
-      [&](Scheduler& scheduler, StateCache&) { status.scheduler = scheduler.status(); });
+  const auto now = std::make_shared<std::promise<SchedulerStatus>>();
+  std::future<SchedulerStatus> fresh = now->get_future();
+  {
+    const std::lock_guard lock(mutex_);
+    if (stop_) return status;
+    tasks_.push_back([this, now] { now->set_value(scheduler_->status()); });
+  }
+  wake_.notify_all();
+  if (fresh.wait_for(kStatusPatience) == std::future_status::ready) {
+    status.scheduler = fresh.get();
+    return status;
+  }
+  const std::lock_guard lock(mutex_);
+  status.scheduler = before_step_;
+  const std::chrono::duration<double, std::milli> age =
+      std::chrono::steady_clock::now() - step_began_;
+  status.scheduler_age_ms = age.count();
   return status;
 }
 
@@ -326,6 +344,11 @@ void Engine::Run() {
     }
     if (persistence_) persistence_->Tick();
     RelieveMemory();
+    {
+      const std::lock_guard lock(mutex_);
+      before_step_ = scheduler_->status();
+      step_began_ = std::chrono::steady_clock::now();
+    }
     const StepResult result = scheduler_->Step();
 
     std::unique_lock lock(mutex_);

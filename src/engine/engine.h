@@ -1,6 +1,7 @@
 #ifndef HOLDFAST_ENGINE_ENGINE_H_
 #define HOLDFAST_ENGINE_ENGINE_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -56,6 +57,8 @@ struct EngineOptions {
 
 struct EngineStatus {
   SchedulerStatus scheduler;
+  // 0: of now. More: of this long ago, before the step that is still running.
+  double scheduler_age_ms = 0.0;
   StateCacheStats cache;
   PersistenceStats store;
   HostMemory host;
@@ -90,7 +93,9 @@ class Engine : public Generator {
   Status SaveConversation(const std::string& id);
   // What of `prompt` would be reused now, and why not more.
   ReuseInfo Explain(const std::vector<TokenId>& prompt);
+  // Waits a moment for the end of the running step, not for a long one.
   EngineStatus status();
+  const EngineOptions& options() const { return options_; }
 
   // Takes no more requests, waits for running ones until the deadline and ends the rest, then saves
   // what is not on disk. Idempotent.
@@ -131,6 +136,8 @@ class Engine : public Generator {
   std::vector<std::function<void()>> tasks_;
   RequestId next_id_ = 1;
   int64_t n_waiting_ = 0;  // in the scheduler, as of the last step
+  SchedulerStatus before_step_;
+  std::chrono::steady_clock::time_point step_began_;
   bool draining_ = false, stop_ = false;
   std::condition_variable drained_;
   bool idle_ = true;

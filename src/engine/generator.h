@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -61,6 +62,8 @@ struct ReuseInfo {
   int64_t first_difference = -1;      // position in the prompt, -1: none found
   TokenId expected = -1, found = -1;  // the two tokens there, -1: none
   std::string reason;                 // one sentence
+  std::string_view limit;             // the same as a word: ReuseLimitName of reuse.h
+  std::string conversation;           // whose state it was; empty when nothing was reused
 };
 
 struct GenerateTimings {

@@ -58,6 +58,10 @@ Result<MemoryPlan> MakeMemoryPlan(const MemoryPlanInput& input) {
   MemoryPlan plan;
   plan.ctx = input.ctx > 0 ? input.ctx : input.trained_ctx;
   plan.n_slots = input.n_slots;
+  plan.weight_bytes = input.weight_bytes;
+  plan.scratch_bytes = input.scratch_bytes;
+  plan.min_free_bytes = input.min_free_bytes;
+  plan.available_bytes = input.host.available_bytes;
 
   const auto arithmetic = [&] {
     return fmt::format(

@@ -32,10 +32,13 @@ struct MemoryPlanInput {
 struct MemoryPlan {
   int64_t ctx = 0;
   int n_slots = 0;
-  uint64_t work_bytes = 0;         // pages and running states of bound conversations
-  uint64_t cache_bytes = 0;        // of parked ones
-  std::vector<std::string> notes;  // what was reduced, and why
-  std::string table;               // for people
+  uint64_t work_bytes = 0;   // pages and running states of bound conversations
+  uint64_t cache_bytes = 0;  // of parked ones
+  // What it was made of, as in the input.
+  uint64_t weight_bytes = 0, scratch_bytes = 0, min_free_bytes = 0;
+  std::optional<uint64_t> available_bytes;  // at start; none: unknown
+  std::vector<std::string> notes;           // what was reduced, and why
+  std::string table;                        // for people
 };
 
 // kResourceExhausted with the arithmetic when not even one slot of one page fits, or when the

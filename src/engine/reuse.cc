@@ -79,7 +79,29 @@ ReuseInfo ExplainMatch(const PrefixMatch& match, int64_t n_prompt, const Tokeniz
     info.found = match.found.id;
   }
   info.reason = Why(match, tokenizer);
+  info.limit = ReuseLimitName(match.limit);
+  if (match.source != MatchSource::kNone) info.conversation = match.conversation;
   return info;
+}
+
+std::string_view ReuseLimitName(MatchLimit limit) {
+  switch (limit) {
+    case MatchLimit::kNothingKept:
+      return "new";
+    case MatchLimit::kExtends:
+      return "extends";
+    case MatchLimit::kDiffers:
+      return "differs";
+    case MatchLimit::kWholePrompt:
+      return "whole_prompt";
+    case MatchLimit::kNoCheckpoint:
+      return "no_checkpoint";
+    case MatchLimit::kNotComputed:
+      return "being_read";
+    case MatchLimit::kTooShort:
+      return "too_short";
+  }
+  return "new";
 }
 
 std::string_view ReuseSourceName(ReuseSource source) {
