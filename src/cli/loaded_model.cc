@@ -9,6 +9,7 @@
 #include "engine/sampling_defaults.h"
 #include "server/openai_common.h"
 #include "server/reply_memory.h"
+#include "server/request_history.h"
 
 namespace holdfast::cli {
 
@@ -19,6 +20,7 @@ Result<LoadedModel> LoadModel(const EngineOptions& options, const Engine::Progre
   service->generator = loaded.engine.get();
   service->engine = loaded.engine.get();
   service->replies = std::make_shared<ReplyMemory>();
+  service->history = std::make_shared<RequestHistory>();
   service->tokenizer = &loaded.engine->tokenizer();
   service->chat_template = &loaded.engine->chat_template();
   service->model_id = ModelId(options.model_path);

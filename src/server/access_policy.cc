@@ -7,6 +7,8 @@
 #include <array>
 #include <utility>
 
+#include "server/web_page.h"
+
 namespace holdfast {
 namespace {
 
@@ -90,6 +92,7 @@ bool AccessPolicy::HasKey(const HttpRequest& head) const {
 std::optional<ApiError> AccessPolicy::Check(const HttpRequest& head) const {
   if (!options_.api_keys.empty()) {
     if (head.path == "/health" && head.method == "GET") return std::nullopt;
+    if (IsWebPagePath(head.path)) return std::nullopt;
     if (HasKey(head)) return std::nullopt;
     return ApiError{.status = PermissionDeniedError(
                         "a valid API key is needed: Authorization: Bearer KEY, or x-api-key: KEY"),

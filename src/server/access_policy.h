@@ -16,7 +16,7 @@ bool IsLoopbackHost(std::string_view host);
 
 // Who may use the server. Decided by the head of a request, before its body is read.
 //
-//   - With API keys every request but GET /health must carry one, as `Authorization: Bearer KEY` or
+//   - With API keys every request but GET /health and the page's files must carry one, as `Authorization: Bearer KEY` or
 //     `x-api-key: KEY`. Keys are compared in time that does not depend on where they differ.
 //   - Without a key on a loopback address, the Host header must name this machine and an Origin
 //     header, if there is one, too: otherwise a web page could reach the server through the browser

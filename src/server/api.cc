@@ -6,6 +6,7 @@
 #include <ctime>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@
 #include "server/openai_completions.h"
 #include "server/responses_api.h"
 #include "server/state_api.h"
+#include "server/status_api.h"
+#include "server/web_page.h"
 
 namespace holdfast {
 namespace {
@@ -150,6 +153,7 @@ Api::Api(ModelState* model_state) : state(*model_state) {
       {"DELETE", "/v1/conversations/*", HandleDeleteConversation},
       {"POST", "/v1/conversations/*", HandleConversationAction},
       {"GET", "/slots", HandleSlots},
+      {"GET", "/v1/status", HandleStatus},
       {"GET", "/metrics", HandleMetrics},
   };
   for (const auto& [path, why] : kUnsupportedPaths) {
@@ -178,6 +182,10 @@ HttpReply Dispatch(Api& api, const HttpRequest& request) {
   const std::string method = request.method == "HEAD" ? "GET" : request.method;
   if (request.path == "/health" || request.path == "/v1/health") {
     return method == "GET" ? Health(state) : WrongMethod("GET", request);
+  }
+  if (IsWebPagePath(request.path)) {
+    std::optional<HttpResponse> page = WebPage(request);
+    return page ? *std::move(page) : WrongMethod("GET", request);
   }
   std::string allowed;
   for (const Route& route : api.routes) {

@@ -101,6 +101,8 @@ std::string_view HttpReason(int http_status) {
       return "OK";
     case 204:
       return "No Content";
+    case 304:
+      return "Not Modified";
     case 400:
       return "Bad Request";
     case 401:

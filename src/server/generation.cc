@@ -6,6 +6,7 @@
 #include <random>
 #include <utility>
 
+#include "server/request_history.h"
 #include "server/running_generations.h"
 
 namespace holdfast {
@@ -253,6 +254,7 @@ void Generation::OnFinish(const GenerateResult& result) {
     std::string& reason = finished.result.reuse.reason;
     reason += (reason.empty() ? "" : "; ") + options_.reuse_note;
   }
+  if (model_->history != nullptr) model_->history->Add(finished.result);
   finished.has_tool_calls = assembler_.has_tool_calls();
   finished.n_reasoning_tokens = assembler_.n_reasoning_tokens();
   finished.stop_matched = assembler_.stop_matched();

@@ -415,7 +415,7 @@ asio::awaitable<bool> HttpConnection::Impl::WriteWhole(const HttpResponse& respo
   if (closing_) keep_alive_ = false;
   http::response<http::empty_body> head;
   SetHeaders(response, &head);
-  head.content_length(response.body.size());
+  if (response.status != 304) head.content_length(response.body.size());
   head.keep_alive(keep_alive_);
   http::response_serializer<http::empty_body> serializer(head);
   serializer.split(true);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "engine/generator.h"
@@ -16,7 +17,15 @@ namespace holdfast {
 
 class Engine;
 class ReplyMemory;
+class RequestHistory;
 class RunningGenerations;
+
+// A setting of the program, for people.
+struct Setting {
+  std::string name;    // "--ctx"
+  std::string value;   // as text; of secrets only whether there is one
+  std::string source;  // "flag", "environment", "file" or "default"
+};
 
 // A loaded model as the APIs use it. The pointers outlive the service.
 struct ModelService {
@@ -29,7 +38,9 @@ struct ModelService {
   Engine* engine = nullptr;               // the generator, when it is a real one
   std::shared_ptr<ReplyMemory> replies;   // may be null: histories are tokenised as text
   RunningGenerations* running = nullptr;  // told of every request; may be null
-  bool pin_billing_line = true;           // see billing_line.h
+  std::shared_ptr<RequestHistory> history;  // told of every request's end; may be null
+  std::vector<Setting> settings;            // what the program was started with
+  bool pin_billing_line = true;             // see billing_line.h
 };
 
 // Whether there is a model yet, and how far loading is. Thread-safe.

@@ -214,6 +214,8 @@ Json ReuseJson(const ReuseInfo& reuse) {
   json["restore_ms"] = reuse.restore_ms;
   json["first_difference"] = reuse.first_difference < 0 ? Json() : Json(reuse.first_difference);
   json["reason"] = reuse.reason;
+  json["limit"] = reuse.limit.empty() ? Json() : Json(std::string(reuse.limit));
+  json["conversation"] = reuse.conversation.empty() ? Json() : Json(reuse.conversation);
   return json;
 }
 
@@ -241,6 +243,7 @@ void AddSummary(const FinishedReply& finished, bool with_usage, Json* object) {
   (*object)["seed"] = finished.result.seed;
   (*object)["timings"] = TimingsJson(finished.result);
   (*object)["reuse"] = ReuseJson(finished.result.reuse);
+  (*object)["conversation"] = finished.result.conversation;
 }
 
 int64_t UnixTime() {
