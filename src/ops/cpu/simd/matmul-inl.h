@@ -3,10 +3,19 @@
 #define HOLDFAST_OPS_CPU_SIMD_MATMUL_INL_H_
 
 #include "ops/cpu/simd/matmul_float-inl.h"
+#include "ops/cpu/simd/matmul_groups-inl.h"
 #include "ops/cpu/simd/matmul_tile-inl.h"
 
 namespace holdfast::HF_KERNEL_SET {
 namespace {
+
+template <class T, int kX>
+void MatMulFew(const MatMulSlice& s) {
+#if HWY_MAX_BYTES == 64
+  if constexpr (T::kGroup == 32) return MatMulGroups<T, kX>(s);
+#endif
+  return MatMulRows<T, kX>(s);
+}
 
 template <class T>
 void MatMulInteger(const MatMulSlice& s) {
@@ -14,13 +23,13 @@ void MatMulInteger(const MatMulSlice& s) {
     case 0:
       return;
     case 1:
-      return MatMulRows<T, 1>(s);
+      return MatMulFew<T, 1>(s);
     case 2:
-      return MatMulRows<T, 2>(s);
+      return MatMulFew<T, 2>(s);
     case 3:
-      return MatMulRows<T, 3>(s);
+      return MatMulFew<T, 3>(s);
     case 4:
-      return MatMulRows<T, 4>(s);
+      return MatMulFew<T, 4>(s);
     default:
       return MatMulTiles<T>(s);
   }

@@ -219,6 +219,16 @@ HF_INLINE float TreeSumOf(const float* lanes) {
                           hn::Add(hn::Load(d, lanes + 4), hn::Load(d, lanes + 12))));
 }
 
+// Stores the outputs of weight row r, from those of all kX term rows.
+template <int kX>
+HF_INLINE void StoreRow(const MatMulSlice& s, int64_t r, const float* y) {
+  if (kX % 2 == 0 && s.quantized.n_terms == 2) {
+    for (int x = 0; x + 1 < kX; x += 2) s.y[x / 2 * s.y_stride + r] = y[x] + y[x + 1];
+    return;
+  }
+  for (int x = 0; x < kX; ++x) s.y[x * s.y_stride + r] = y[x];
+}
+
 // y of all kX term rows for all weight rows of the slice.
 template <class T, int kX>
 void MatMulRows(const MatMulSlice& s) {
@@ -241,13 +251,9 @@ void MatMulRows(const MatMulSlice& s) {
       for (; g + 8 <= n_groups; g += 8) AddGroups<T, kX, true>(row, g, 8, a, lanes);
       if (g < n_groups) AddGroups<T, kX, false>(row, g, n_groups - g, a, lanes);
     }
-    if (kX % 2 == 0 && s.quantized.n_terms == 2) {
-      for (int x = 0; x + 1 < kX; x += 2) {
-        s.y[x / 2 * s.y_stride + r] = TreeSumOf(lanes[x]) + TreeSumOf(lanes[x + 1]);
-      }
-      continue;
-    }
-    for (int x = 0; x < kX; ++x) s.y[x * s.y_stride + r] = TreeSumOf(lanes[x]);
+    float y[kX];
+    for (int x = 0; x < kX; ++x) y[x] = TreeSumOf(lanes[x]);
+    StoreRow<kX>(s, r, y);
   }
 }
 
