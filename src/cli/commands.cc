@@ -15,6 +15,7 @@
 #include "cli/sessions.h"
 #include "cli/synth.h"
 #include "cli/tokenize.h"
+#include "cli/verify.h"
 #include "state/layout.h"
 
 namespace holdfast::cli {
@@ -161,6 +162,21 @@ Command LogitsCommand(CLI::App* parent) {
   return {app, false, [options] { return RunLogits(*options, std::cout); }};
 }
 
+Command VerifyCommand(CLI::App* parent) {
+  const auto options = std::make_shared<VerifyCommandOptions>();
+  CLI::App* app = parent->add_subcommand(
+      "verify", "prove on this machine that no batch, guess, save or restore changes a bit");
+  AddModelFlags(app, &options->model);
+  app->add_option("--mtp", options->model.mtp,
+                  "draft-head sidecar (GGUF), or off; default: one beside the model");
+  app->add_flag("--quick", options->quick, "shorter conversations, fewer settings");
+  app->add_flag("--json", options->json, "print one JSON object");
+  app->add_option("--only", options->only, "only cases that have this text in their names");
+  app->add_option("--seed", options->seed, "of the prompts")->capture_default_str();
+  app->add_option("--restored-part", options->restored_part)->group("");
+  return {app, false, [options] { return RunVerifyCommand(*options, std::cout); }};
+}
+
 Command PerplexityCommand(CLI::App* parent) {
   const auto options = std::make_shared<PerplexityOptions>();
   CLI::App* app = parent->add_subcommand("perplexity", "measure a text as llama.cpp's tool does");
@@ -229,7 +245,8 @@ Command SynthCommand(CLI::App* parent) {
 std::vector<Command> MakeCommands(CLI::App* app) {
   return {RunCommand(app),      ChatCommand(app),       ServeCommand(app),
           LogitsCommand(app),   PerplexityCommand(app), InspectCommand(app),
-          TokenizeCommand(app), SynthCommand(app),      SessionsCommand(app)};
+          TokenizeCommand(app), SynthCommand(app),      SessionsCommand(app),
+          VerifyCommand(app)};
 }
 
 }  // namespace holdfast::cli

@@ -22,6 +22,7 @@ constexpr int kDone = 0, kFailed = 1, kWrongUsage = 2;
 void NameEnvironmentTwins(CLI::App* command) {
   for (CLI::Option* option : command->get_options()) {
     if (option->get_lnames().empty() || option->get_lnames().front() == "help") continue;
+    if (option->get_group().empty()) continue;  // not for people
     std::string name = "HOLDFAST_";
     for (const char c : option->get_lnames().front()) {
       name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));

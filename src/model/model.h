@@ -71,6 +71,15 @@ struct TapPoint {
 };
 using Tap = std::function<void(const TapPoint&)>;
 
+// One row of a step with its logits, for proofs.
+struct RowPoint {
+  const SequenceRows& sequence;
+  int64_t position;               // of the row in its conversation
+  std::span<const float> logits;  // computed with all rows of the step, or
+  bool returned;                  // true: as Forward() returned them
+};
+using RowObserver = std::function<void(const RowPoint&)>;
+
 // Threads: one caller at a time.
 class Model {
  public:
@@ -89,6 +98,8 @@ class Model {
   const GgufFile* mtp_file() const { return mtp_file_.get(); }
   Backend* backend() const { return backend_; }
   int64_t max_rows() const { return options_.max_rows; }
+  // Scratch and converted weights: what is allocated beside the mapped files.
+  size_t buffer_bytes() const;
   // Rows whose logits are computed at once; more follow in further rounds.
   int64_t max_outputs() const { return std::min<int64_t>(32, options_.max_rows); }
 
@@ -108,6 +119,9 @@ class Model {
 
   // Called with every intermediate value while set; slow.
   void set_tap(Tap tap) { tap_ = std::move(tap); }
+  // Called in every step while set: with every row, also those whose logits nobody wants, and again
+  // with those that are wanted. Slow.
+  void set_row_observer(RowObserver observer) { row_observer_ = std::move(observer); }
 
  private:
   struct GdnLayer;
@@ -150,6 +164,7 @@ class Model {
   Status RunDraftStep(std::span<const DraftRows> sequences, std::span<float> logits);
   Status RunDraftInput(std::span<const DraftRows> sequences, std::vector<int32_t>* tokens,
                        std::vector<Segment>* segments);
+  Status EmitRows(const Batch& batch, std::span<const float> logits);
   Status EmitTap(std::string_view what, int layer, BufferRef ref, int64_t n_rows, int64_t n_cols,
                  bool integers = false);
 
@@ -173,6 +188,7 @@ class Model {
   std::vector<CommitArgs::Tail> commit_tails_;
   std::vector<int64_t> table_rows_;  // of the step
   Tap tap_;
+  RowObserver row_observer_;
 };
 
 }  // namespace holdfast

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "model/model_parts.h"
 #include "model/ngram_rows.h"
@@ -93,6 +95,12 @@ Status Model::AllocateScratch() {
   return OkStatus();
 }
 
+size_t Model::buffer_bytes() const {
+  size_t sum = 0;
+  for (const auto& buffer : buffers_) sum += buffer->bytes();
+  return sum;
+}
+
 Status Model::CheckBatch(const Batch& batch) const {
   int64_t n_rows = 0;
   for (const SequenceRows& sequence : batch.sequences) {
@@ -156,6 +164,7 @@ Status Model::Forward(const Batch& batch, std::span<float> logits, std::span<flo
 
   // Queued ops refer to the arrays above: none may outlive this call, also after an error.
   Status queued = RunStep(rows, tokens, batch.output_rows, logits, mixed);
+  if (queued.ok() && row_observer_) queued = EmitRows(batch, logits);
   if (queued.ok() && draft_) queued = FollowWithDraft(batch, segments);
   const Status done = backend_->Synchronize();
   return queued.ok() ? done : queued;
@@ -402,6 +411,35 @@ Status Model::RunOutput(std::span<const int32_t> rows, std::span<float> logits,
       HF_RETURN_IF_ERROR(
           backend_->Download(s.mixed, std::as_writable_bytes(mixed.subspan(begin * dim, n * dim))));
     }
+  }
+  return OkStatus();
+}
+
+Status Model::EmitRows(const Batch& batch, std::span<const float> logits) {
+  const int64_t vocab = config_.vocab_size;
+  std::vector<std::pair<const SequenceRows*, int64_t>> rows;  // whose, and at which position
+  for (const SequenceRows& sequence : batch.sequences) {
+    for (int64_t i = 0; i < sequence.n_rows(); ++i) {
+      rows.emplace_back(&sequence, sequence.first_position + i);
+    }
+  }
+  const int64_t n_rows = static_cast<int64_t>(rows.size());
+  std::vector<int32_t> indices(std::min(max_outputs(), n_rows));
+  std::vector<float> some(indices.size() * vocab);
+  for (int64_t begin = 0; begin < n_rows; begin += max_outputs()) {
+    const int64_t n = std::min(max_outputs(), n_rows - begin);
+    std::iota(indices.begin(), indices.end(), static_cast<int32_t>(begin));
+    const std::span<float> out = std::span(some).first(n * vocab);
+    HF_RETURN_IF_ERROR(RunOutput(std::span(indices).first(n), out, {}));
+    HF_RETURN_IF_ERROR(backend_->Synchronize());
+    for (int64_t i = 0; i < n; ++i) {
+      const auto& [sequence, position] = rows[begin + i];
+      row_observer_({*sequence, position, out.subspan(i * vocab, vocab), false});
+    }
+  }
+  for (size_t i = 0; i < batch.output_rows.size(); ++i) {
+    const auto& [sequence, position] = rows[batch.output_rows[i]];
+    row_observer_({*sequence, position, logits.subspan(i * vocab, vocab), true});
   }
   return OkStatus();
 }

@@ -1,0 +1,122 @@
+#include "verify/verify.h"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/host_memory.h"
+#include "engine/memory_plan.h"
+#include "verify/case_context.h"
+
+namespace holdfast {
+namespace {
+
+constexpr int kMostSlots = 8;
+
+// For what cases save; removed with all that is in it.
+class TempFolder {
+ public:
+  static Result<TempFolder> Create() {
+    std::error_code error;
+    const std::filesystem::path root = std::filesystem::temp_directory_path(error);
+    if (error) return NotFoundError("there is no folder for temporary files (TMPDIR)");
+    std::string path = (root / "holdfast_verify_XXXXXX").string();
+    if (mkdtemp(path.data()) == nullptr) return ErrnoError(errno, path);
+    return TempFolder(std::move(path));
+  }
+  TempFolder(TempFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  ~TempFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit TempFolder(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+std::string MiB(uint64_t bytes) {
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+std::string DescribePlan(const VerifyOptions& options, const VerifySizes& sizes, Model& model,
+                         const MemoryPlan& memory) {
+  int64_t n_prompts = sizes.long_prompt;
+  for (const int64_t n : sizes.prompts) n_prompts += n;
+  const StateLayout* draft = model.draft_layout();
+  const uint64_t scratch = model.buffer_bytes();
+  std::string text = fmt::format(
+      "{} conversations of {} to {} random tokens (seed {}), replies of {}, half of them sampled\n"
+      "memory: weights {} (mapped, once), scratch {} (twice while another rig computes),\n"
+      "        {} slots of {} tokens {}, parked {}; a running state is {}\n",
+      sizes.prompts.size() + 1, *std::ranges::min_element(sizes.prompts), sizes.long_prompt,
+      options.seed, sizes.reply, MiB(model.file().file_bytes()), MiB(scratch), memory.n_slots,
+      sizes.ctx(), MiB(memory.work_bytes), MiB(memory.cache_bytes),
+      MiB(model.layout().running_bytes() + (draft ? draft->running_bytes() : 0)));
+  for (const std::string& note : memory.notes) text += "note: " + note + "\n";
+  return text;
+}
+
+std::vector<VerifyCase> AllCases(const VerifyOptions& options) {
+  std::vector<VerifyCase> cases;
+  AddTogetherCases(options, &cases);
+  AddReuseCases(&cases);
+  AddDiskCases(&cases);
+  AddComputeCases(options, &cases);
+  return cases;
+}
+
+}  // namespace
+
+Result<ProofReport> RunVerify(const VerifyOptions& options, const VerifyProgress& progress) {
+  HF_ASSIGN_OR_RETURN(const std::unique_ptr<Rig> rig, Rig::Create(options, options.cpu));
+  Model& model = rig->model();
+  const StateLayout& layout = model.layout();
+  const VerifySizes sizes =
+      options.sizes.value_or(VerifySizes::For(options.quick, model.config().context_length));
+  HF_ASSIGN_OR_RETURN(MemoryPlan memory,
+                      MakeMemoryPlan({.host = ReadHostMemory(),
+                                      .min_free_bytes = options.min_free_bytes,
+                                      .memory_limit_bytes = options.memory_limit_bytes,
+                                      .weight_bytes = model.file().file_bytes(),
+                                      .scratch_bytes = 2 * model.buffer_bytes(),
+                                      .trunk = &layout,
+                                      .draft = model.draft_layout(),
+                                      .trained_ctx = model.config().context_length,
+                                      .ctx = sizes.ctx(),
+                                      .n_slots = kMostSlots}));
+  memory.cache_bytes = std::min(memory.cache_bytes, 2 * memory.work_bytes);
+  ProofReport report{.model = std::filesystem::path(options.model_path).filename().string(),
+                     .plan = DescribePlan(options, sizes, model, memory),
+                     .seed = options.seed};
+  if (progress.on_plan) progress.on_plan(report.plan);
+
+  Ledger ledger(&layout, model.draft_layout());
+  rig->Attach(&ledger);
+  HF_ASSIGN_OR_RETURN(const TempFolder temp, TempFolder::Create());
+  CaseContext context(options, sizes, rig.get(), &ledger, temp.path(), memory.n_slots,
+                      memory.work_bytes, memory.cache_bytes);
+  std::vector<VerifyCase> cases = AllCases(options);
+  std::erase_if(
+      cases, [&](const VerifyCase& c) { return c.name.find(options.only) == std::string::npos; });
+  if (cases.empty()) {
+    return InvalidArgumentError(fmt::format("no case has '{}' in its name", options.only));
+  }
+  cases.insert(cases.begin(), {"alone (what the others are compared with)",
+                               [](CaseContext& ctx) { return ctx.PrepareTalks(); }});
+  const int n_cases = static_cast<int>(cases.size());
+  for (int i = 0; i < n_cases; ++i) {
+    if (progress.on_begin) progress.on_begin(cases[i].name, i, n_cases);
+    HF_ASSIGN_OR_RETURN(CaseReport one, context.Run(cases[i].name, cases[i].body));
+    report.cases.push_back(one);
+    if (progress.on_case) progress.on_case(one);
+    report.difference = context.difference();
+    if (report.difference) break;
+  }
+  return report;
+}
+
+}  // namespace holdfast
