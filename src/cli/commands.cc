@@ -125,7 +125,7 @@ Command ChatCommand(CLI::App* parent) {
 
 Command ServeCommand(CLI::App* parent) {
   const auto options = std::make_shared<ServeOptions>();
-  CLI::App* app = parent->add_subcommand("serve", "answer HTTP requests (OpenAI's API)");
+  CLI::App* app = parent->add_subcommand("serve", "answer HTTP requests: docs/http_api.md");
   AddEngineFlags(app, &options->model);
   app->add_option("--host", options->host, "address to bind")->capture_default_str();
   app->add_option("--port", options->port, "port; 0: any free one, which is printed")
@@ -135,6 +135,16 @@ Command ServeCommand(CLI::App* parent) {
   app->add_flag("--insecure", options->insecure, "allow an address others can reach without a key");
   app->add_option("--alias", options->alias, "the model's name in responses");
   AddCacheFlags(app, &options->cache);
+  app->add_option("--tls-cert", options->tls_cert, "certificate chain (PEM): serve HTTPS");
+  app->add_option("--tls-key", options->tls_key, "its private key (PEM)");
+  app->add_option("--cors-origin", options->cors_origins,
+                  "origin whose web pages may read answers; may be given repeatedly");
+  app->add_option("--max-connections-per-address", options->max_connections_per_address,
+                  "of one client; 0: no limit, -1: 256, and none on a loopback address")
+      ->capture_default_str();
+  app->add_option("--pin-billing-line", options->pin_billing_line,
+                  "read the changing first line of Claude Code's prompts as a constant: on or off")
+      ->capture_default_str();
   app->add_option("--slots", options->slots, "requests that are computed together")
       ->capture_default_str();
   app->add_option("--step-target-ms", options->step_target_ms,

@@ -17,6 +17,7 @@
 #include "server/access_policy.h"
 #include "server/api.h"
 #include "server/http_server.h"
+#include "server/cors_policy.h"
 #include "server/running_generations.h"
 
 namespace holdfast::cli {
@@ -26,6 +27,13 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 Status Validate(const ServeOptions& options) {
+AccessPolicy::Options AccessOptions(const ServeOptions& options) {
+  return {.host = options.host,
+          .api_keys = options.api_keys,
+          .insecure = options.insecure,
+          .cors_origins = options.cors_origins};
+}
+
   const auto check = [](const char* flag, int64_t value, int64_t low, int64_t high) {
     if (value >= low && value <= high) return OkStatus();
     return InvalidArgumentError(
@@ -35,14 +43,20 @@ Status Validate(const ServeOptions& options) {
   HF_RETURN_IF_ERROR(check("--shutdown-timeout", options.shutdown_timeout_s, 0, 3600));
   HF_RETURN_IF_ERROR(check("--stall-timeout", options.stall_timeout_s, 1, 86400));
   HF_RETURN_IF_ERROR(check("--max-body-mib", options.max_body_mib, 1, 1024));
-  return AccessPolicy::Validate(
-      {.host = options.host, .api_keys = options.api_keys, .insecure = options.insecure});
+  HF_RETURN_IF_ERROR(
+      check("--max-connections-per-address", options.max_connections_per_address, -1, 1 << 20));
+  if (options.pin_billing_line != "on" && options.pin_billing_line != "off") {
+    return InvalidArgumentError(
+        fmt::format("--pin-billing-line is {}, must be on or off", options.pin_billing_line));
+  }
+  HF_RETURN_IF_ERROR(CorsPolicy::Validate(options.cors_origins));
+  return AccessPolicy::Validate(AccessOptions(options));
 }
 
-std::string Url(const std::string& host, int port) {
-  const bool is_ipv6 = host.find(':') != std::string::npos;
-  return is_ipv6 ? fmt::format("http://[{}]:{}", host, port)
-                 : fmt::format("http://{}:{}", host, port);
+std::string Url(const ServeOptions& options, int port) {
+  const bool is_ipv6 = options.host.find(':') != std::string::npos;
+  return fmt::format("{}://{}{}{}:{}", options.tls_cert.empty() ? "http" : "https",
+                     is_ipv6 ? "[" : "", options.host, is_ipv6 ? "]" : "", port);
 }
 
 // The start screen: what runs, on what, with how much memory.
@@ -91,15 +105,27 @@ class Service {
 };
 
 Status Service::Open(const EngineOptions& engine_options) {
-  const AccessPolicy policy(
-      {.host = options_.host, .api_keys = options_.api_keys, .insecure = options_.insecure});
+  const AccessPolicy access(AccessOptions(options_));
+  const CorsPolicy cors(options_.cors_origins);
   HttpServerOptions http;
   http.host = options_.host;
   http.port = static_cast<uint16_t>(options_.port);
   http.limits.max_body_bytes = options_.max_body_mib << 20;
-  http.check_head = [policy](const HttpRequest& head) { return policy.Check(head); };
-  HF_ASSIGN_OR_RETURN(server_, HttpServer::Start(http, MakeApi(&state_)));
-  out_ << "listening on " << Url(options_.host, server_->port()) << std::endl;
+  http.limits.max_connections_per_address = options_.max_connections_per_address;
+  if (options_.max_connections_per_address < 0) {
+    http.limits.max_connections_per_address = IsLoopbackHost(options_.host) ? 0 : 256;
+  }
+  http.tls_cert = options_.tls_cert;
+  http.tls_key = options_.tls_key;
+  http.check_head = [access, cors](const HttpRequest& head) {
+    return cors.IsPreflight(head) ? std::nullopt : access.Check(head);
+  };
+  http.add_headers = [cors](const HttpRequest& request) { return cors.ResponseHeaders(request); };
+  const auto handler = [cors, api = MakeApi(&state_)](const HttpRequest& request) {
+    return cors.IsPreflight(request) ? cors.Preflight(request) : api(request);
+  };
+  HF_ASSIGN_OR_RETURN(server_, HttpServer::Start(http, handler));
+  out_ << "listening on " << Url(options_, server_->port()) << std::endl;
   loader_ = std::thread([this, engine_options] { Load(engine_options); });
   return OkStatus();
 }
@@ -121,6 +147,7 @@ void Service::Load(const EngineOptions& engine_options) {
     if (!options_.alias.empty()) service->model_id = options_.alias;
     service->running = &running_;
     loaded_.service = service;
+    service->pin_billing_line = options_.pin_billing_line == "on";
     state_.Set(service);
   } else {
     load_status_ = loaded.status();
@@ -154,7 +181,7 @@ Status Service::Run(StopSignals& signals) {
     if (!load_status_.ok()) break;
     announced = true;
     out_ << Describe(*loaded_.engine, loaded_.service->model_id) << "ready on "
-         << Url(options_.host, server_->port()) << std::endl;
+         << Url(options_, server_->port()) << std::endl;
   }
   if (signal_number != 0) spdlog::info("signal {}: ending", signal_number);
 

@@ -18,7 +18,12 @@ struct ServeOptions {
   int port = 8080;  // 0: any free one
   std::vector<std::string> api_keys;
   bool insecure = false;
-  std::string alias;  // the model's name in responses; empty: its file's
+  std::vector<std::string> cors_origins;  // web pages that may read answers
+  std::string tls_cert, tls_key;          // PEM files; both or none
+  // Of one address. -1: 256 where others can reach the server, on a loopback address no limit.
+  int max_connections_per_address = -1;
+  std::string pin_billing_line = "on";  // on or off
+  std::string alias;                    // the model's name in responses; empty: its file's
   CacheOptions cache;
   int slots = 4;
   double step_target_ms = 100.0;

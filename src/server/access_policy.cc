@@ -4,6 +4,7 @@
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -111,9 +112,11 @@ std::optional<ApiError> AccessPolicy::Check(const HttpRequest& head) const {
   const std::string_view origin = head.header("origin");
   if (!origin.empty()) {
     const size_t scheme_end = origin.find("://");
+    const bool named =
+        std::ranges::find(options_.cors_origins, origin) != options_.cors_origins.end();
     const bool same_machine = scheme_end != std::string_view::npos &&
                               IsLoopbackHost(HostOf(origin.substr(scheme_end + 3)));
-    if (!same_machine) {
+    if (!same_machine && !named) {
       return ApiError{
           .status = PermissionDeniedError("requests of web pages from other hosts are not allowed"),
           .param = "Origin"};

@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "base/thread_activity.h"
+#include "server/http_stream.h"
 #include "server/http_target.h"
 #include "server/request_id.h"
 
@@ -36,6 +37,12 @@ constexpr size_t kWriteStep = 64 << 10;
 
 // Every operation reports by error code; nothing throws.
 auto Await(error_code& error) { return asio::redirect_error(asio::use_awaitable, error); }
+
+asio::ip::address AddressOf(const tcp::socket& socket) {
+  error_code error;
+  const tcp::endpoint remote = socket.remote_endpoint(error);
+  return error ? asio::ip::address() : remote.address();
+}
 
 HttpReply CallHandler(const HttpHandler& handler, const HttpRequest& request) {
   thread_local ThreadActivity activity("http-handler");
@@ -55,24 +62,24 @@ HttpReply CallHandler(const HttpHandler& handler, const HttpRequest& request) {
 class HttpConnection::Impl : public std::enable_shared_from_this<HttpConnection::Impl> {
  public:
   Impl(tcp::socket socket, const HttpShared* shared)
-      : socket_(std::move(socket)),
-        deadline_timer_(socket_.get_executor()),
-        wake_timer_(socket_.get_executor()),
+      : stream_(std::move(socket), shared->tls.get()),
+        deadline_timer_(stream_.get_executor()),
+        wake_timer_(stream_.get_executor()),
         buffer_(static_cast<size_t>(shared->options.limits.max_header_bytes) + kWriteStep),
         shared_(*shared),
         limits_(shared->options.limits) {
     error_code error;
-    const tcp::endpoint remote = socket_.remote_endpoint(error);
+    const tcp::endpoint remote = stream_.socket().remote_endpoint(error);
     if (!error) {
       remote_ = fmt::format("{}:{}", remote.address().to_string(), remote.port());
     }
-    socket_.set_option(tcp::no_delay(true), error);
+    stream_.socket().set_option(tcp::no_delay(true), error);
   }
 
-  asio::any_io_executor executor() { return socket_.get_executor(); }
+  asio::any_io_executor executor() { return stream_.get_executor(); }
 
   asio::awaitable<void> Serve();
-  asio::awaitable<void> Refuse();
+  asio::awaitable<void> Refuse(ApiError why);
 
   void CloseWhenIdle() {
     closing_ = true;
@@ -91,7 +98,7 @@ class HttpConnection::Impl : public std::enable_shared_from_this<HttpConnection:
   void Abort() {
     aborted_ = true;
     error_code ignored;
-    socket_.close(ignored);
+    stream_.socket().close(ignored);
     WakeNow();
   }
 
@@ -102,6 +109,7 @@ class HttpConnection::Impl : public std::enable_shared_from_this<HttpConnection:
   };
   using Parser = http::request_parser<http::string_body>;
 
+  asio::awaitable<bool> Handshake();
   asio::awaitable<bool> WaitForRequest();
   asio::awaitable<bool> ServeOne();
   asio::awaitable<ReadOutcome> ReadHead(Parser& parser);
@@ -115,16 +123,19 @@ class HttpConnection::Impl : public std::enable_shared_from_this<HttpConnection:
   asio::awaitable<bool> WriteBuffers(const Buffers& buffers);
   asio::awaitable<void> RefuseAndClose(ApiError error);
   asio::awaitable<void> DrainAndClose();
+  asio::awaitable<void> EndTls();
 
   template <typename Message>
   void SetHeaders(const HttpResponse& response, Message* message) const;
   ReadOutcome OutcomeOf(const error_code& error, const char* part) const;
   void WatchForDisconnect();
+  void WatchTlsForDisconnect();
+  asio::awaitable<void> EndWatch();
   void LogAccess() const;
 
   void Cancel() {
     error_code ignored;
-    socket_.cancel(ignored);
+    stream_.socket().cancel(ignored);
   }
 
   // Cancels the socket's operations when they take longer than `bound`.
@@ -157,7 +168,7 @@ class HttpConnection::Impl : public std::enable_shared_from_this<HttpConnection:
     wake_timer_.cancel();
   }
 
-  tcp::socket socket_;
+  HttpStream stream_;
   asio::steady_timer deadline_timer_, wake_timer_;
   boost::beast::flat_buffer buffer_;
   const HttpShared& shared_;
@@ -169,6 +180,8 @@ class HttpConnection::Impl : public std::enable_shared_from_this<HttpConnection:
   uint64_t armed_ = 0;
   bool timed_out_ = false, woken_ = false, disconnected_ = false, aborted_ = false;
   bool closing_ = false, busy_ = false;
+  bool watching_ = false;  // a byte of the client's is waited for during a response
+  char watched_byte_ = 0;
   ResponseSource* running_ = nullptr;
   Status cancel_next_;  // a cancellation that came while the handler ran
 
@@ -182,7 +195,7 @@ class HttpConnection::Impl : public std::enable_shared_from_this<HttpConnection:
 };
 
 asio::awaitable<void> HttpConnection::Impl::Serve() {
-  bool more = true;
+  bool more = co_await Handshake();
   while (more && !closing_) {
     more = co_await WaitForRequest();
     if (!more) break;
@@ -190,25 +203,47 @@ asio::awaitable<void> HttpConnection::Impl::Serve() {
     more = co_await ServeOne();
     busy_ = false;
   }
+  co_await EndTls();
   error_code ignored;
-  socket_.shutdown(tcp::socket::shutdown_both, ignored);
-  socket_.close(ignored);
+  stream_.socket().shutdown(tcp::socket::shutdown_both, ignored);
+  stream_.socket().close(ignored);
 }
 
-// g++ 12 destroys braced temporaries in a co_await expression twice, so values have names here.
-asio::awaitable<void> HttpConnection::Impl::Refuse() {
-  ApiError full;
-  full.status =
-      UnavailableError(fmt::format("the server has its {} connections", limits_.max_connections));
-  full.retry_after_s = 1;
-  co_await RefuseAndClose(std::move(full));
+asio::awaitable<bool> HttpConnection::Impl::Handshake() {
+  if (!stream_.has_tls()) co_return true;
+  error_code error;
+  Arm(limits_.header);
+  co_await stream_.tls().async_handshake(asio::ssl::stream_base::server, Await(error));
+  Disarm();
+  co_return !error;
+}
+
+// Tells the client that this is the end and not an attack. It need not answer.
+asio::awaitable<void> HttpConnection::Impl::EndTls() {
+  if (!stream_.has_tls() || !stream_.socket().is_open()) co_return;
+  error_code error;
+  Arm(std::chrono::seconds(1));
+  co_await stream_.tls().async_shutdown(Await(error));
+  Disarm();
+}
+
+asio::awaitable<void> HttpConnection::Impl::Refuse(ApiError why) {
+  // A client that speaks TLS would not understand; a handshake is what a refusal should not cost.
+  if (!stream_.has_tls()) co_await RefuseAndClose(std::move(why));
 }
 
 asio::awaitable<bool> HttpConnection::Impl::WaitForRequest() {
   if (buffer_.size() > 0) co_return true;  // a pipelined one
   error_code error;
   Arm(limits_.idle);
-  co_await socket_.async_wait(tcp::socket::wait_read, Await(error));
+  if (stream_.has_tls()) {
+    // Bytes that are there may be no part of a request, and part of one may be there already.
+    const auto space = buffer_.prepare(kWriteStep);
+    const size_t n = co_await stream_.async_read_some(space, Await(error));
+    buffer_.commit(n);
+  } else {
+    co_await stream_.socket().async_wait(tcp::socket::wait_read, Await(error));
+  }
   Disarm();
   co_return !error;
 }
@@ -241,7 +276,7 @@ asio::awaitable<HttpConnection::Impl::ReadOutcome> HttpConnection::Impl::ReadHea
   parser.body_limit(static_cast<uint64_t>(limits_.max_body_bytes));
   error_code error;
   Arm(limits_.header);
-  co_await http::async_read_header(socket_, buffer_, parser, Await(error));
+  co_await http::async_read_header(stream_, buffer_, parser, Await(error));
   Disarm();
   ReadOutcome outcome = OutcomeOf(error, "header");
   if (!outcome.ok) co_return outcome;
@@ -286,7 +321,7 @@ asio::awaitable<HttpConnection::Impl::ReadOutcome> HttpConnection::Impl::ReadBod
   while (!parser.is_done()) {
     const Clock::duration left = std::max<Clock::duration>(end - Clock::now(), Clock::duration(1));
     Arm(std::min<Clock::duration>(left, limits_.body_step));
-    co_await http::async_read_some(socket_, buffer_, parser, Await(error));
+    co_await http::async_read_some(stream_, buffer_, parser, Await(error));
     Disarm();
     outcome = OutcomeOf(error, "body");
     if (!outcome.ok) co_return outcome;
@@ -333,15 +368,45 @@ asio::awaitable<bool> HttpConnection::Impl::ServeOne() {
 // A client that closes its side while we work has lost interest. Nothing is consumed: bytes of a
 // pipelined request stay where they are.
 void HttpConnection::Impl::WatchForDisconnect() {
-  socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](const error_code& error) {
+  if (stream_.has_tls()) return WatchTlsForDisconnect();
+  const auto on_readable = [self = shared_from_this()](const error_code& error) {
     if (error || self->running_ == nullptr) return;
     char byte = 0;
-    const ssize_t n = ::recv(self->socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    const ssize_t n =
+        ::recv(self->stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (n > 0) return;  // the next request; a later disconnect shows when we write
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return self->WatchForDisconnect();
     self->disconnected_ = true;
     self->WakeNow();
-  });
+  };
+  stream_.socket().async_wait(tcp::socket::wait_read, on_readable);
+}
+
+// Under TLS only a read tells the end of the stream from other records. A byte it gives belongs to
+// the next request.
+void HttpConnection::Impl::WatchTlsForDisconnect() {
+  watching_ = true;
+  const auto on_read = [self = shared_from_this()](const error_code& error, size_t n) {
+    self->watching_ = false;
+    if (n > 0) {
+      self->buffer_.commit(
+          asio::buffer_copy(self->buffer_.prepare(n), asio::buffer(&self->watched_byte_, n)));
+    } else if (error != asio::error::operation_aborted) {
+      self->disconnected_ = true;
+    }
+    self->WakeNow();
+  };
+  stream_.async_read_some(asio::buffer(&watched_byte_, 1), on_read);
+}
+
+// Nothing else may read before the watch has ended.
+asio::awaitable<void> HttpConnection::Impl::EndWatch() {
+  Cancel();
+  while (watching_) {
+    error_code error;
+    wake_timer_.expires_after(std::chrono::seconds(1));
+    co_await wake_timer_.async_wait(Await(error));
+  }
 }
 
 asio::awaitable<bool> HttpConnection::Impl::RunSource(std::unique_ptr<ResponseSource> source) {
@@ -382,7 +447,7 @@ asio::awaitable<bool> HttpConnection::Impl::RunSource(std::unique_ptr<ResponseSo
   running_ = nullptr;
   source->SetWaker(nullptr);
   source.reset();  // cancels what is not done
-  Cancel();        // the watch for a disconnect
+  co_await EndWatch();
   if (alive && done && streaming) alive = co_await WriteStreamEnd();
   if (!done && status_ == 0) status_ = 499;
   co_return alive&& done;
@@ -398,6 +463,8 @@ void HttpConnection::Impl::SetHeaders(const HttpResponse& response, Message* mes
   message->set("request-id", request_.id);  // Anthropic's name
   message->set(http::field::content_type, response.content_type);
   for (const auto& [name, value] : response.headers) message->set(name, value);
+  if (!shared_.options.add_headers) return;
+  for (const auto& [name, value] : shared_.options.add_headers(request_)) message->set(name, value);
 }
 
 template <typename Buffers>
@@ -405,7 +472,7 @@ asio::awaitable<bool> HttpConnection::Impl::WriteBuffers(const Buffers& buffers)
   error_code error;
   Arm(limits_.write);
   bytes_written_ +=
-      static_cast<int64_t>(co_await asio::async_write(socket_, buffers, Await(error)));
+      static_cast<int64_t>(co_await asio::async_write(stream_, buffers, Await(error)));
   Disarm();
   co_return !error;
 }
@@ -422,7 +489,7 @@ asio::awaitable<bool> HttpConnection::Impl::WriteWhole(const HttpResponse& respo
   error_code error;
   Arm(limits_.write);
   bytes_written_ +=
-      static_cast<int64_t>(co_await http::async_write_header(socket_, serializer, Await(error)));
+      static_cast<int64_t>(co_await http::async_write_header(stream_, serializer, Await(error)));
   Disarm();
   if (error) co_return false;
   if (request_.method == "HEAD") co_return true;
@@ -446,7 +513,7 @@ asio::awaitable<bool> HttpConnection::Impl::WriteHead(const HttpResponse& respon
   http::response_serializer<http::empty_body> serializer(head);
   error_code error;
   Arm(limits_.write);
-  co_await http::async_write_header(socket_, serializer, Await(error));
+  co_await http::async_write_header(stream_, serializer, Await(error));
   Disarm();
   co_return !error;
 }
@@ -484,15 +551,16 @@ asio::awaitable<void> HttpConnection::Impl::RefuseAndClose(ApiError error) {
 // Closing with unread bytes in the socket would reset the connection, and the client might never
 // see the error. So a little of the rest is read first.
 asio::awaitable<void> HttpConnection::Impl::DrainAndClose() {
+  co_await EndTls();
   error_code error;
-  socket_.shutdown(tcp::socket::shutdown_send, error);
+  stream_.socket().shutdown(tcp::socket::shutdown_send, error);
   std::array<char, 16 << 10> scratch;
   Arm(std::chrono::seconds(2));
   for (int i = 0; i < 256 && !error; ++i) {
-    co_await socket_.async_read_some(asio::buffer(scratch), Await(error));
+    co_await stream_.socket().async_read_some(asio::buffer(scratch), Await(error));
   }
   Disarm();
-  socket_.close(error);
+  stream_.socket().close(error);
 }
 
 void HttpConnection::Impl::LogAccess() const {
@@ -505,7 +573,9 @@ void HttpConnection::Impl::LogAccess() const {
 
 HttpConnection::HttpConnection(tcp::socket socket, const HttpShared* shared,
                                std::function<void(const std::shared_ptr<HttpConnection>&)> on_close)
-    : impl_(std::make_shared<Impl>(std::move(socket), shared)), on_close_(std::move(on_close)) {}
+    : address_(AddressOf(socket)),
+      impl_(std::make_shared<Impl>(std::move(socket), shared)),
+      on_close_(std::move(on_close)) {}
 
 HttpConnection::~HttpConnection() = default;
 
@@ -514,8 +584,8 @@ void HttpConnection::Run() {
                  [self = shared_from_this()](std::exception_ptr) { self->on_close_(self); });
 }
 
-void HttpConnection::RunRefused() {
-  asio::co_spawn(impl_->executor(), impl_->Refuse(),
+void HttpConnection::RunRefused(ApiError why) {
+  asio::co_spawn(impl_->executor(), impl_->Refuse(std::move(why)),
                  [self = shared_from_this()](std::exception_ptr) { self->on_close_(self); });
 }
 

@@ -4,6 +4,7 @@
 // One client's connection. Includes Asio: only http_server.cc and http_connection.cc use this.
 
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/thread_pool.hpp>
@@ -19,6 +20,7 @@ struct HttpShared {
   HttpServerOptions options;
   HttpHandler handler;
   boost::asio::thread_pool* handler_pool = nullptr;
+  std::shared_ptr<boost::asio::ssl::context> tls;  // null: plain HTTP
 };
 
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
@@ -30,8 +32,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   // Serves requests until the connection ends. Keeps itself alive.
   void Run();
-  // Answers 503 and closes.
-  void RunRefused();
+  // Answers with `why` and closes.
+  void RunRefused(ApiError why);
+  // The client's, as it was when the connection was made.
+  const boost::asio::ip::address& address() const { return address_; }
 
   // Thread-safe. Ends the connection after the running response; at once when there is none.
   void CloseWhenIdle();
@@ -42,6 +46,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
  private:
   class Impl;
+  boost::asio::ip::address address_;
   std::shared_ptr<Impl> impl_;
   std::function<void(const std::shared_ptr<HttpConnection>&)> on_close_;
 };

@@ -3,13 +3,17 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <condition_variable>
+#include <map>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
 #include <unordered_set>
 #include <utility>
@@ -17,17 +21,30 @@
 
 #include "base/thread_activity.h"
 #include "server/http_connection.h"
+#include "server/tls_context.h"
 
 namespace holdfast {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 
+namespace {
+
+// What counts as one client: an IPv4 address, or the /64 that an IPv6 host can choose from.
+std::string NetworkOf(const asio::ip::address& address) {
+  if (!address.is_v6() || address.to_v6().is_v4_mapped()) return address.to_string();
+  asio::ip::address_v6::bytes_type bytes = address.to_v6().to_bytes();
+  std::fill(bytes.begin() + 8, bytes.end(), 0);
+  return asio::ip::address_v6(bytes).to_string();
+}
+
+}  // namespace
+
 class HttpServer::Impl {
  public:
   Impl(const HttpServerOptions& options, HttpHandler handler)
       : handler_pool_(static_cast<size_t>(options.n_handler_threads)),
-        shared_{options, std::move(handler), &handler_pool_},
+        shared_{options, std::move(handler), &handler_pool_, nullptr},
         acceptor_(asio::make_strand(io_)) {}
 
   Status Open();
@@ -45,6 +62,8 @@ class HttpServer::Impl {
 
   asio::awaitable<void> Accept();
   void Add(tcp::socket socket);
+  // Counts a new connection; why it is refused, if it is. Needs mutex_.
+  std::optional<ApiError> Admit(const Connection& connection);
   void Remove(const Connection& connection);
   std::vector<Connection> connections();
   // Waits until there is no connection; false when that takes longer than `bound`.
@@ -61,11 +80,18 @@ class HttpServer::Impl {
   std::mutex mutex_;
   std::condition_variable empty_;               // connections_ has become empty
   std::unordered_set<Connection> connections_;  // guarded by mutex_
+  std::map<std::string, int> n_by_network_;     // guarded by mutex_
   bool accepting_ = true;                       // guarded by mutex_
 };
 
 Status HttpServer::Impl::Open() {
   const HttpServerOptions& options = shared_.options;
+  if (options.tls_cert.empty() != options.tls_key.empty()) {
+    return InvalidArgumentError("--tls-cert and --tls-key go together");
+  }
+  if (!options.tls_cert.empty()) {
+    HF_ASSIGN_OR_RETURN(shared_.tls, LoadTlsContext(options.tls_cert, options.tls_key));
+  }
   error_code error;
   tcp::resolver resolver(io_);
   const auto found =
@@ -118,20 +144,39 @@ asio::awaitable<void> HttpServer::Impl::Accept() {
   }
 }
 
+std::optional<ApiError> HttpServer::Impl::Admit(const Connection& connection) {
+  const HttpLimits& limits = shared_.options.limits;
+  ApiError full;
+  full.retry_after_s = 1;
+  const int n = ++n_by_network_[NetworkOf(connection->address())];
+  if (connections_.size() > static_cast<size_t>(limits.max_connections)) {
+    full.status =
+        UnavailableError(fmt::format("the server has its {} connections", limits.max_connections));
+    return full;
+  }
+  if (limits.max_connections_per_address > 0 && n > limits.max_connections_per_address) {
+    full.status = UnavailableError(fmt::format(
+        "{} connections from one address, more are not taken", limits.max_connections_per_address));
+    full.http_status = 429;
+    return full;
+  }
+  return std::nullopt;
+}
+
 void HttpServer::Impl::Add(tcp::socket socket) {
   const auto connection = std::make_shared<HttpConnection>(
       std::move(socket), &shared_, [this](const Connection& closed) { Remove(closed); });
   const size_t limit = static_cast<size_t>(shared_.options.limits.max_connections);
-  size_t n = 0;
+  std::optional<ApiError> refused;
   {
     std::lock_guard lock(mutex_);
     // A few more are told why they are refused; beyond that even telling is too much.
     if (!accepting_ || connections_.size() >= limit + 64) return;
     connections_.insert(connection);
-    n = connections_.size();
+    refused = Admit(connection);
   }
-  if (n > limit) {
-    connection->RunRefused();
+  if (refused) {
+    connection->RunRefused(*std::move(refused));
   } else {
     connection->Run();
   }
@@ -140,6 +185,8 @@ void HttpServer::Impl::Add(tcp::socket socket) {
 void HttpServer::Impl::Remove(const Connection& connection) {
   std::lock_guard lock(mutex_);
   connections_.erase(connection);
+  const auto it = n_by_network_.find(NetworkOf(connection->address()));
+  if (it != n_by_network_.end() && --it->second <= 0) n_by_network_.erase(it);
   if (connections_.empty()) empty_.notify_all();
 }
 

@@ -7,6 +7,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/status.h"
 #include "server/api_error.h"
@@ -18,6 +20,7 @@ struct HttpLimits {
   int64_t max_header_bytes = 64 << 10;
   int64_t max_body_bytes = int64_t{32} << 20;
   int max_connections = 4096;
+  int max_connections_per_address = 0;          // of an IPv4 address or an IPv6 /64; 0: no limit
   std::chrono::milliseconds idle{75'000};       // keep-alive, no byte of a request yet
   std::chrono::milliseconds header{15'000};     // from its first byte to the end of the header
   std::chrono::milliseconds body_step{20'000};  // between two parts of a body
@@ -33,6 +36,9 @@ struct HttpServerOptions {
   int n_threads = 2;               // for sockets
   int n_handler_threads = 2;       // for handlers
   HttpLimits limits;
+  std::string tls_cert, tls_key;  // PEM files; both or none
+  // Headers that every response to a request gets. May be null.
+  std::function<std::vector<std::pair<std::string, std::string>>(const HttpRequest&)> add_headers;
   // Decides by the head, before the body is read: an error ends the request.
   std::function<std::optional<ApiError>(const HttpRequest& head)> check_head;
 };
@@ -44,8 +50,8 @@ struct HttpServerOptions {
 // Threads: its own. Start() returns with the port open.
 class HttpServer {
  public:
-  // kInvalidArgument for a host that does not resolve; kUnavailable with the system's reason when
-  // the port cannot be bound.
+  // kInvalidArgument for a host that does not resolve and for TLS files that are no good;
+  // kUnavailable with the system's reason when the port cannot be bound.
   static Result<std::unique_ptr<HttpServer>> Start(const HttpServerOptions& options,
                                                    HttpHandler handler);
   // As Shutdown(0).

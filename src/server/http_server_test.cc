@@ -389,6 +389,32 @@ TEST_F(HttpServerTest, MoreConnectionsThanAllowedGetA503) {
   EXPECT_THAT(Ask("GET /y HTTP/1.0\r\n\r\n"), StartsWith("HTTP/1.0 200 "));
 }
 
+TEST_F(HttpServerTest, MoreConnectionsOfOneAddressThanAllowedGetA429) {
+  HttpServerOptions options;
+  options.limits.max_connections_per_address = 2;
+  options.add_headers = [](const HttpRequest& request) {
+    return std::vector<std::pair<std::string, std::string>>{{"X-Extra", "of " + request.path}};
+  };
+  StartServer(options);
+  {
+    RawClient first(server_->port()), second(server_->port());
+    for (RawClient* client : {&first, &second}) {
+      client->Send(Get("/x"));
+      EXPECT_THAT(client->ReadUntil([](const std::string& t) { return t.ends_with("/x  "); }),
+                  HasSubstr("X-Extra: of /x\r\n"));
+    }
+    EXPECT_THAT(Ask(Get("/x")), StartsWith("HTTP/1.1 429 "));
+  }
+  // Once they have gone there is room again.
+  for (int i = 0; i < 2000 && server_->n_connections() > 0; ++i) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  RawClient third(server_->port());
+  third.Send(Get("/y"));
+  EXPECT_THAT(third.ReadUntil([](const std::string& t) { return t.ends_with("/y  "); }),
+              StartsWith("HTTP/1.1 200 "));
+}
+
 TEST_F(HttpServerTest, FourHundredIdleConnectionsDoNotDisturb) {
   StartServer();
   std::vector<std::unique_ptr<RawClient>> idle;
