@@ -1,6 +1,11 @@
 // The real binary with the demo model, by HTTP: node serve.mjs BINARY. Prints one line per check and
 // ends with 1 when one fails. Expected replies are those of models/demo (greedy, float32 reference).
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import https from 'node:https';
 import net from 'node:net';
+import os from 'node:os';
+import path from 'node:path';
 
 import { check, finish, ready, start } from './harness.mjs';
 
@@ -100,6 +105,50 @@ async function testCancelAndConcurrency(url) {
   console.log(`     in ${Date.now() - started} ms`);
 }
 
+// One request over TLS, with the certificate that the server was given.
+function overTls(url, path, ca, headers = {}) {
+  return new Promise((resolve, reject) => {
+    https.get(url + path, { ca, headers, servername: 'localhost' }, (response) => {
+      let body = '';
+      response.on('data', (data) => { body += data; });
+      response.on('end', () => resolve({ status: response.statusCode, headers: response.headers, body }));
+    }).on('error', reject);
+  });
+}
+
+async function testTlsAndCors() {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'holdfast-tls-'));
+  const [cert, key] = ['cert.pem', 'key.pem'].map((name) => path.join(folder, name));
+  execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256',
+    '-nodes', '-keyout', key, '-out', cert, '-days', '1', '-subj', '/CN=localhost',
+    '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1'], { stdio: 'ignore' });
+  const page = 'https://chat.example';
+  const server = start(['--tls-cert', cert, '--tls-key', key, '--cors-origin', page, '--store', 'off']);
+  const url = await server.listening;
+  check('the address is https', url.startsWith('https://'), url);
+  const ca = fs.readFileSync(cert);
+  for (let i = 0; i < 1200 && (await overTls(url, '/health', ca)).status !== 200; i += 1) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  const models = await overTls(url, '/v1/models', ca, { Origin: page });
+  check('models over TLS, readable by a named page', models.status === 200 &&
+    models.headers['access-control-allow-origin'] === page, models);
+  const other = await overTls(url, '/v1/models', ca, { Origin: 'https://evil.example' });
+  check('another page is refused and told nothing', other.status === 403 &&
+    other.headers['access-control-allow-origin'] === undefined, other);
+  server.child.kill('SIGTERM');
+  check('SIGTERM ends with 0 over TLS', (await server.exited).code === 0);
+  for (const [args, words] of [[['--tls-cert', cert], /--tls-key/],
+    [['--tls-cert', cert, '--tls-key', cert], /--tls-key .*cert.pem/],
+    [['--cors-origin', '*'], /--cors-origin/], [['--pin-billing-line', 'maybe'], /on or off/]]) {
+    const refused = start(args);
+    refused.listening.catch(() => {});
+    const { code, err } = await refused.exited;
+    check(`${args[0]} ${args.length} is refused in one line`, code === 1 && words.test(err()), err());
+  }
+  fs.rmSync(folder, { recursive: true });
+}
+
 async function testEnding(server, url) {
   const running = post(url, '/v1/chat/completions', { stream: true, ignore_eos: true,
     messages: [{ role: 'user', content: 'Tell me a story.' }] });
@@ -134,6 +183,7 @@ async function main() {
   open.listening.catch(() => {});
   const refused = await open.exited;
   check('another address needs a key', refused.code === 1 && /--api-key/.test(refused.err()));
+  await testTlsAndCors();
   const broken = start(['--model', '/nonexistent.gguf']);
   broken.listening.catch(() => {});
   const gone = await broken.exited;
