@@ -107,6 +107,7 @@ Command RunCommand(CLI::App* parent) {
   AddOptional(app, "--seed", &options->seed, "random seed; default: a random one");
   app->add_flag("--ignore-eos", options->ignore_eos, "go on after an end token");
   app->add_flag("--json", options->json, "print one JSON object: tokens, text, timings, reuse");
+  AddProfileFlag(app, &options->profile);
   return {app, false, [options] { return RunRun(*options, std::cout); }};
 }
 
@@ -158,6 +159,7 @@ Command ServeCommand(CLI::App* parent) {
       ->capture_default_str();
   app->add_option("--max-body-mib", options->max_body_mib, "largest request body in MiB")
       ->capture_default_str();
+  AddProfileFlag(app, &options->profile);
   return {app, true, [options] { return RunServe(*options, std::cout); }};
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <iostream>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -124,7 +125,8 @@ Status RunRun(const RunOptions& options, std::ostream& out) {
   if (options.prompt.empty() == options.tokens_path.empty()) {
     return InvalidArgumentError("give either --prompt or --tokens");
   }
-  HF_ASSIGN_OR_RETURN(const EngineOptions engine_options, ToEngineOptions(options.model));
+  HF_ASSIGN_OR_RETURN(EngineOptions engine_options, ToEngineOptions(options.model));
+  engine_options.profile = options.profile.Make();
   HF_ASSIGN_OR_RETURN(const LoadedModel loaded, LoadModel(engine_options, TerminalProgress()));
   HF_ASSIGN_OR_RETURN(Prompt prompt, MakePrompt(options, *loaded.service));
   prompt.request.sampling = loaded.service->default_sampling;
@@ -151,7 +153,8 @@ Status RunRun(const RunOptions& options, std::ostream& out) {
     out << ToText(ResultJson(finished, recorder.ids(), *service->tokenizer));
   }
   out << std::endl;
-  return OkStatus();
+  if (!engine_options.profile) return OkStatus();
+  return options.profile.Report(*engine_options.profile, /*with_table=*/true, std::cerr);
 }
 
 }  // namespace holdfast::cli

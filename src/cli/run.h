@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cli/model_options.h"
+#include "cli/profile_option.h"
 
 namespace holdfast::cli {
 
@@ -24,6 +25,7 @@ struct RunOptions {
   std::optional<uint64_t> seed;
   bool ignore_eos = false;
   bool json = false;  // one object at the end instead of text as it comes
+  ProfileOption profile;
 };
 
 // Generates one reply to `out`. Ctrl-C ends it early, which is not an error.

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <iostream>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -26,7 +27,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-Status Validate(const ServeOptions& options) {
 AccessPolicy::Options AccessOptions(const ServeOptions& options) {
   return {.host = options.host,
           .api_keys = options.api_keys,
@@ -34,6 +34,7 @@ AccessPolicy::Options AccessOptions(const ServeOptions& options) {
           .cors_origins = options.cors_origins};
 }
 
+Status Validate(const ServeOptions& options) {
   const auto check = [](const char* flag, int64_t value, int64_t low, int64_t high) {
     if (value >= low && value <= high) return OkStatus();
     return InvalidArgumentError(
@@ -146,8 +147,8 @@ void Service::Load(const EngineOptions& engine_options) {
     auto service = std::make_shared<ModelService>(*loaded_.service);
     if (!options_.alias.empty()) service->model_id = options_.alias;
     service->running = &running_;
-    loaded_.service = service;
     service->pin_billing_line = options_.pin_billing_line == "on";
+    loaded_.service = service;
     state_.Set(service);
   } else {
     load_status_ = loaded.status();
@@ -221,13 +222,16 @@ Status RunServe(const ServeOptions& options, std::ostream& out) {
   HF_RETURN_IF_ERROR(Validate(options));
   HF_ASSIGN_OR_RETURN(EngineOptions engine_options, ToEngineOptions(options.model));
   engine_options.n_slots = options.slots;
+  engine_options.profile = options.profile.Make();
   engine_options.step_target_ms = options.step_target_ms;
   HF_RETURN_IF_ERROR(engine_options.Validate());
   HF_RETURN_IF_ERROR(ApplyCacheOptions(options.cache, &engine_options));
   StopSignals signals;
   Service service(options, out);
   HF_RETURN_IF_ERROR(service.Open(engine_options));
-  return service.Run(signals);
+  const Status status = service.Run(signals);
+  if (!status.ok() || !engine_options.profile) return status;
+  return options.profile.Report(*engine_options.profile, /*with_table=*/true, std::cerr);
 }
 
 }  // namespace holdfast::cli

@@ -9,6 +9,7 @@
 
 #include "cli/cache_options.h"
 #include "cli/model_options.h"
+#include "cli/profile_option.h"
 
 namespace holdfast::cli {
 
@@ -30,6 +31,7 @@ struct ServeOptions {
   int shutdown_timeout_s = 10;  // for running replies after SIGTERM
   int stall_timeout_s = 120;    // without progress of a step or of loading
   int64_t max_body_mib = 32;
+  ProfileOption profile;
 };
 
 // Serves until SIGTERM or SIGINT, which end it cleanly; a second one ends it at once. The port is

@@ -21,6 +21,7 @@
 #include "engine/scheduler.h"
 #include "model/model.h"
 #include "ops/cpu/cpu_backend.h"
+#include "ops/profile/profile.h"
 #include "state/state_cache.h"
 #include "token/chat_template.h"
 #include "token/tokenizer.h"
@@ -50,6 +51,7 @@ struct EngineOptions {
   double autosave_interval_s = 10.0;
   uint64_t cache_disk_bytes = 0;                      // 0: no limit
   uint64_t store_write_limit_bytes = 20'000'000'000;  // an hour; 0: no limit
+  std::shared_ptr<Profile> profile;                   // null: steps are not measured
 
   // OK, or kInvalidArgument naming the field, its value and the allowed range.
   Status Validate() const;
@@ -114,6 +116,7 @@ class Engine : public Generator {
 
   EngineOptions options_;
   std::unique_ptr<CpuBackend> backend_;
+  std::unique_ptr<Backend> profiling_;  // around it, when steps are measured
   std::unique_ptr<Model> model_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::optional<ChatTemplate> chat_template_;
