@@ -8,7 +8,6 @@
 
 #include "engine/reuse.h"
 #include "model/numerics.h"
-#include "ops/profile/profiling_backend.h"
 #include "token/placeholder_vocabulary.h"
 #include "token/vocabulary.h"
 
@@ -69,16 +68,11 @@ Status Engine::Load(const Progress& progress) {
   HF_ASSIGN_OR_RETURN(backend_, CpuBackend::Create({.n_threads = options_.n_threads,
                                                     .kernels = options_.kernels,
                                                     .activations = options_.activations}));
-  Backend* backend = backend_.get();
-  if (options_.profile) {
-    profiling_ = std::make_unique<ProfilingBackend>(backend, options_.profile);
-    backend = profiling_.get();
-  }
   HF_ASSIGN_OR_RETURN(model_, Model::Load(options_.model_path,
                                           {.mtp_path = options_.mtp_path,
                                            .kv_format = options_.kv_format,
                                            .max_rows = options_.max_rows},
-                                          backend));
+                                          backend_.get()));
   progress("reading the vocabulary", 0.5);
   HF_ASSIGN_OR_RETURN(VocabularyData vocabulary, LoadVocabulary());
   std::string chat_template = vocabulary.chat_template;
@@ -117,7 +111,7 @@ Status Engine::Load(const Progress& progress) {
                            .memory_limit_bytes = options_.memory_limit_bytes});
   HF_ASSIGN_OR_RETURN(
       cache_,
-      StateCache::Create({.backend = backend,
+      StateCache::Create({.backend = backend_.get(),
                           .trunk = &layout,
                           .draft = options_.max_drafts == 0 ? nullptr : model_->draft_layout(),
                           .params = {.cache_ram_bytes = plan_.cache_bytes,
@@ -267,6 +261,7 @@ ReuseInfo Engine::Explain(const std::vector<TokenId>& prompt) {
   info.source = ReuseSource::kDisk;
   info.tokens_reused = stored->prefix->position;
   info.tokens_read = static_cast<int64_t>(prompt.size()) - info.tokens_reused;
+  info.tokens_known = std::max({info.tokens_known, stored->matched_tokens, info.tokens_reused});
   info.reason = stored->reason;
   info.limit = {};
   info.conversation = stored->prefix->conversation;

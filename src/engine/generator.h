@@ -58,6 +58,8 @@ struct ReuseInfo {
   ReuseSource source = ReuseSource::kNone;
   int64_t tokens_reused = 0;
   int64_t tokens_read = 0;
+  // In common with what is kept: those beyond tokens_reused were read again, the rest are new.
+  int64_t tokens_known = 0;
   double restore_ms = 0.0;
   int64_t first_difference = -1;      // position in the prompt, -1: none found
   TokenId expected = -1, found = -1;  // the two tokens there, -1: none

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace holdfast {
 namespace {
 
@@ -72,7 +74,8 @@ std::string Why(const PrefixMatch& match, const Tokenizer& tokenizer) {
 ReuseInfo ExplainMatch(const PrefixMatch& match, int64_t n_prompt, const Tokenizer& tokenizer) {
   ReuseInfo info{.source = SourceOf(match),
                  .tokens_reused = match.position,
-                 .tokens_read = n_prompt - match.position};
+                 .tokens_read = n_prompt - match.position,
+                 .tokens_known = std::clamp(match.common, match.position, n_prompt)};
   if (match.differs) {
     info.first_difference = match.common;
     info.expected = match.expected.id;

@@ -211,6 +211,7 @@ Json ReuseJson(const ReuseInfo& reuse) {
   json["source"] = ReuseSourceName(reuse.source);
   json["tokens_reused"] = reuse.tokens_reused;
   json["tokens_read"] = reuse.tokens_read;
+  json["tokens_known"] = reuse.tokens_known;
   json["restore_ms"] = reuse.restore_ms;
   json["first_difference"] = reuse.first_difference < 0 ? Json() : Json(reuse.first_difference);
   json["reason"] = reuse.reason;

@@ -13,6 +13,11 @@ void RequestHistory::Add(const GenerateResult& result) {
   if (entries_.size() > kMaxRequests) entries_.pop_front();
 }
 
+int64_t RequestHistory::last_number() const {
+  std::lock_guard lock(mutex_);
+  return last_number_;
+}
+
 std::vector<RequestHistory::Entry> RequestHistory::After(int64_t number) const {
   std::lock_guard lock(mutex_);
   std::vector<Entry> after;

@@ -24,6 +24,8 @@ class RequestHistory {
   };
 
   void Add(const GenerateResult& result);
+  // Of the newest one; 0: there was none.
+  int64_t last_number() const;
   // Those with a number above `number`, oldest first.
   std::vector<Entry> After(int64_t number) const;
 

@@ -261,6 +261,7 @@ HttpReply HandleStatus(const ServicePtr& model, const HttpRequest& request) {
   body["steps"] = StepsJson(status);
   body["slots"] = SlotsJson(status.scheduler);
   body["store"] = StoreJson(engine.persistence());
+  body["last_request"] = model->history != nullptr ? Json(model->history->last_number()) : Json();
   body["requests"] = RequestsJson(*model, *after);
   HttpResponse response;
   response.headers = {{"Cache-Control", "no-store"}};
