@@ -79,7 +79,9 @@ AskedPtr Stage::Ask(GenerateRequest request, std::vector<TokenId> expected) {
 }
 
 void Stage::Cancel(const Asked& asked) {
-  scheduler_->Cancel(ids_.at(&asked), CancelledError("the request was cancelled"));
+  const auto it = ids_.find(&asked);
+  if (it == ids_.end()) return;
+  scheduler_->Cancel(it->second, CancelledError("the request was cancelled"));
 }
 
 Status Stage::Step() {

@@ -68,7 +68,7 @@ class Stage {
   ~Stage() = default;
 
   AskedPtr Ask(GenerateRequest request, std::vector<TokenId> expected = {});
-  void Cancel(const Asked& asked);
+  void Cancel(const Asked& asked);  // ended ones and those of other stages are ignored
   // One step and what the engine does between two; kStalled waits a little.
   Status Step();
   Status RunUntil(const std::function<bool()>& done);
