@@ -36,5 +36,5 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 # npm leaves a copy of the lock it has installed.
 if [ tests/clients/package-lock.json -nt tests/clients/node_modules/.package-lock.json ]; then
-  npm --prefix tests/clients ci --silent --no-audit --no-fund
+  npm --prefix tests/clients ci --loglevel=error --no-audit --no-fund
 fi
