@@ -19,7 +19,9 @@ Result<LoadedModel> LoadModel(const EngineOptions& options, const Engine::Progre
   auto service = std::make_shared<ModelService>();
   service->generator = loaded.engine.get();
   service->engine = loaded.engine.get();
-  service->replies = std::make_shared<ReplyMemory>();
+  Persistence* const persistence = loaded.engine->persistence();
+  service->replies =
+      std::make_shared<ReplyMemory>(persistence != nullptr ? persistence->store() : nullptr);
   service->history = std::make_shared<RequestHistory>();
   service->tokenizer = &loaded.engine->tokenizer();
   service->chat_template = &loaded.engine->chat_template();

@@ -118,6 +118,25 @@ Json DetailToJson(const ConversationDetail& detail) {
   return json;
 }
 
+// At most `n` bytes, not within a character.
+std::string Cut(const std::string& text, size_t n) {
+  if (text.size() <= n) return text;
+  while (n > 0 && (static_cast<unsigned char>(text[n]) & 0xc0) == 0x80) --n;
+  return text.substr(0, n);
+}
+
+// The text of a message, which is kept as JSON.
+std::string MessageText(const std::string& content) {
+  const Json json = Json::parse(content, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("content")) return content;
+  std::string text;
+  if (json["content"].is_string()) text = json["content"].get<std::string>();
+  if (json.contains("tool_calls"))
+    text += (text.empty() ? "" : " ") +
+            json["tool_calls"].dump(-1, ' ', false, Json::error_handler_t::replace);
+  return text;
+}
+
 Status Show(Store* store, const SessionsOptions& options, std::ostream& out) {
   HF_ASSIGN_OR_RETURN(const ConversationDetail detail, store->Show(options.id));
   if (options.json) {
@@ -145,9 +164,9 @@ Status Show(Store* store, const SessionsOptions& options, std::ostream& out) {
   out << "messages\n";
   constexpr size_t kShown = 80;
   for (const StoredMessage& message : detail.messages) {
-    const std::string text = Printable(message.content);
+    const std::string text = Printable(MessageText(message.content));
     fmt::print(out, "  [{}, {})  {}: {}{}\n", message.token_begin, message.token_end,
-               Printable(message.role), text.substr(0, kShown), text.size() > kShown ? "…" : "");
+               Printable(message.role), Cut(text, kShown), text.size() > kShown ? "…" : "");
   }
   return OkStatus();
 }

@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "engine/sampling_params.h"
 #include "state/checkpoint_policy.h"
+#include "store/store_types.h"
 #include "token/vocabulary.h"
 
 namespace holdfast {
@@ -88,6 +89,12 @@ struct GenerateResult {
 
 enum class SinkAnswer { kContinue, kStop };
 
+// What a conversation says, for whoever lists it, and for finding its tokens again after a restart.
+struct TurnRecord {
+  std::vector<StoredMessage> messages;  // all of it, with their places among its tokens
+  std::string title;                    // for a conversation that has none
+};
+
 // Where the tokens of one request go. Called from the engine's thread, in order, never two at a
 // time; must not block. OnFinish is the last call, exactly once for each accepted request.
 class RequestSink {
@@ -100,6 +107,12 @@ class RequestSink {
   // kStop ends the request after this token with FinishReason::kStopped.
   // The end-of-turn token is reported too (its text is empty).
   virtual SinkAnswer OnToken(const TokenEvent& event) = 0;
+  // Asked once the last token is there, before OnFinish and before anything is saved: what is to be
+  // kept with the conversation. Null: nothing is known of it.
+  virtual std::shared_ptr<const TurnRecord> TurnToKeep(FinishReason reason) {
+    (void)reason;
+    return nullptr;
+  }
   virtual void OnFinish(const GenerateResult& result) = 0;
 };
 

@@ -131,9 +131,10 @@ Result<StateProof> Persistence::ComputeProof(std::span<const int32_t> tokens, in
   return StateProof{.next_token = next_token, .row = Hash128Of(std::as_bytes(std::span(mixed)))};
 }
 
-void Persistence::TurnEnded(Conversation* c) {
+void Persistence::TurnEnded(Conversation* c, std::shared_ptr<const TurnRecord> record) {
   const int64_t n = c->n_computed();
   if (n == 0) return;
+  if (record != nullptr) records_[c->id()] = std::move(record);
   if (c->n_tokens() > n && cache_->PrepareWrite(c, n + 1).ok()) {
     const auto proof =
         ComputeProof(c->tokens().ids.first(n), c->tokens().ids[n], c->running(), c->page_buffers());
@@ -159,6 +160,7 @@ Status Persistence::SaveNow(const Conversation& c) {
 
 Persistence::Job Persistence::MakeJob(const Conversation& c) {
   Job job{.snapshot = cache_->Snapshot(c), .proofs = proofs_[c.id()]};
+  if (const auto it = records_.find(c.id()); it != records_.end()) job.record = it->second;
   std::vector<int64_t> positions = {c.n_computed()};
   for (const CheckpointSnapshot& checkpoint : job.snapshot.checkpoints) {
     positions.push_back(checkpoint.position);
@@ -247,7 +249,17 @@ Persistence::Done Persistence::Save(const Job& job) {
                       .drop_states = job.dropped};
   Done done{.id = snapshot.id,
             .tokens = TokenSequence(TokenView(std::span<const int32_t>(ids))),
+            .record = job.record,
             .receipt = InternalError("not saved")};
+  if (job.record != nullptr) {
+    // A read that was cut short has fewer tokens than its messages.
+    std::vector<StoredMessage>& messages = request.messages.emplace();
+    for (const StoredMessage& message : job.record->messages) {
+      if (message.token_end > static_cast<int64_t>(ids.size())) break;
+      messages.push_back(message);
+    }
+    request.title_if_none = job.record->title;
+  }
   const auto add_state = [&](int64_t position, StateKind kind, const BlockReader& running) {
     request.states.push_back({.position = position,
                               .kind = kind,
@@ -285,6 +297,8 @@ Persistence::Done Persistence::Save(const Job& job) {
 void Persistence::TakeIn(Done done) {
   if (done.receipt.ok()) {
     cache_->RegisterDisk(done.id, done.tokens.view(), done.points);
+    const auto it = records_.find(done.id);
+    if (it != records_.end() && it->second == done.record) records_.erase(it);
   } else {
     saved_positions_.erase(done.id);
     spdlog::error("store: conversation {} was not saved: {}", done.id,

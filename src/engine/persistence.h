@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "engine/generator.h"
 #include "model/model.h"
 #include "state/state_cache.h"
 #include "store/store.h"
@@ -76,8 +77,8 @@ class Persistence {
   void RecordProof(const Conversation& c, int64_t position, int32_t next_token,
                    std::span<const float> mixed);
   // The conversation, still bound, has come to the end of a turn (or was cut short). Computes the
-  // proof of its live end, and schedules or (kTurn) makes the save.
-  void TurnEnded(Conversation* c);
+  // proof of its live end, and schedules or (kTurn) makes the save. `record` may be null.
+  void TurnEnded(Conversation* c, std::shared_ptr<const TurnRecord> record);
   Status SaveNow(const Conversation& c);
   // Starts saves that are due and takes in those that are done.
   void Tick();
@@ -98,11 +99,13 @@ class Persistence {
     ConversationSnapshot snapshot;
     std::map<int64_t, StateProof> proofs;
     std::vector<int64_t> dropped;
+    std::shared_ptr<const TurnRecord> record;
   };
   struct Done {
     std::string id;
     TokenSequence tokens;
     std::vector<DiskPoint> points;
+    std::shared_ptr<const TurnRecord> record;
     Result<SaveReceipt> receipt;
   };
 
@@ -127,6 +130,7 @@ class Persistence {
   std::map<std::string, Clock::time_point> due_;
   std::map<std::string, std::map<int64_t, StateProof>> proofs_;  // by conversation and position
   std::map<std::string, std::vector<int64_t>> saved_positions_;
+  std::map<std::string, std::shared_ptr<const TurnRecord>> records_;  // that are not saved yet
 
   mutable std::mutex mutex_;
   std::condition_variable wake_, drained_;

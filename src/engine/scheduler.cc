@@ -150,7 +150,7 @@ void Scheduler::Finish(Active* a, FinishReason reason, Status status, bool keep)
     cache_->ParkAtCheckpoint(c);
   } else {
     if (c->n_computed() > 0 && a->decoding()) cache_->TakeCheckpoint(c, CheckpointKind::kTurnEnd);
-    if (persistence_ != nullptr) persistence_->TurnEnded(c);
+    if (persistence_ != nullptr) persistence_->TurnEnded(c, a->sink->TurnToKeep(reason));
     cache_->Park(c);
   }
   a->conversation = nullptr;

@@ -4,16 +4,12 @@
 #include <optional>
 #include <utility>
 
+#include "server/history.h"
+#include "server/reply_match.h"
 #include "token/reply_parser.h"
 
 namespace holdfast {
 namespace {
-
-// How many tokens begin before byte `offset`.
-int64_t TokensBefore(const TokenizedText& text, int64_t offset) {
-  const auto it = std::lower_bound(text.begins.begin(), text.begins.end(), offset);
-  return it - text.begins.begin();
-}
 
 // The number of prompt tokens up to the turn of the first message that is not the system's: the
 // last turn opener at or before its content.
@@ -69,94 +65,64 @@ void AppendPlain(const std::string& plain, MarkedText* text) {
   text->plain.push_back({begin, begin + static_cast<int64_t>(plain.size())});
 }
 
-// Bytes [begin, end of text) of a marked text.
-MarkedText Rest(const MarkedText& text, int64_t begin) {
-  MarkedText rest{.text = text.text.substr(begin)};
-  for (const Span& span : text.plain) {
-    if (span.end > begin)
-      rest.plain.push_back({std::max(span.begin - begin, int64_t{0}), span.end - begin});
-  }
-  return rest;
-}
-
-// Byte offsets of tokens that spell a text byte for byte.
-std::vector<int64_t> BeginsOf(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
-  std::vector<int64_t> begins;
-  begins.reserve(ids.size());
-  int64_t at = 0;
-  for (TokenId id : ids) {
-    begins.push_back(at);
-    at += static_cast<int64_t>(tokenizer.TokenBytes(id, /*include_control=*/true).size());
-  }
-  return begins;
-}
-
-// The prompt's text with the tokens that were generated for its longest beginning that ends with a
-// reply of ours and repeats that reply byte for byte; none when there is no such reply. The name
-// made sure that the messages are the same ones in the same roles, so no text becomes a marker that
-// was not one.
-std::optional<TokenizedText> Replay(const ModelService& model, const std::vector<Hash128>& names,
-                                    const Json& messages, const MarkedText& prompt) {
-  for (size_t i = names.size(); i-- > 0;) {
-    if (messages[i].value("role", "") != "assistant") continue;
-    const auto tokens = model.replies->Find(names[i]);
-    if (tokens == nullptr) continue;
-    const std::string text = model.tokenizer->Decode(*tokens, /*include_control=*/true);
-    const int64_t bytes = static_cast<int64_t>(text.size());
-    if (!prompt.text.starts_with(text)) continue;
-    const MarkedText rest = Rest(prompt, bytes);
-    const bool on_template_text =
-        !rest.text.empty() && (rest.plain.empty() || rest.plain[0].begin > 0);
-    const TokenizedText rest_tokens = model.tokenizer->EncodeWithOffsets(rest);
-    // Only a marker is a seam that no token can lie across.
-    if (!on_template_text || rest_tokens.ids.empty() ||
-        model.tokenizer->type(rest_tokens.ids[0]) != TokenType::kControl) {
-      continue;
+// The first words of the first user message, on one line.
+std::string TitleOf(const Json& messages) {
+  constexpr size_t kMaxBytes = 80;
+  for (const Json& message : messages) {
+    if (TextOf(message, "role") != "user") continue;
+    std::string title;
+    for (const char c : TextOf(message, "content")) {
+      const bool is_space = static_cast<unsigned char>(c) <= ' ';
+      if (is_space && (title.empty() || title.back() == ' ')) continue;
+      title += is_space ? ' ' : c;
+      if (title.size() > kMaxBytes) break;
     }
-    TokenizedText replayed{.ids = *tokens, .begins = BeginsOf(*model.tokenizer, *tokens)};
-    replayed.ids.insert(replayed.ids.end(), rest_tokens.ids.begin(), rest_tokens.ids.end());
-    for (int64_t begin : rest_tokens.begins) replayed.begins.push_back(bytes + begin);
-    return replayed;
+    size_t end = std::min(title.size(), kMaxBytes);
+    if (end < title.size()) {  // not within a character
+      while (end > 0 && (static_cast<unsigned char>(title[end]) & 0xc0) == 0x80) --end;
+    }
+    title.resize(end);
+    if (title.ends_with(' ')) title.pop_back();
+    return title;
   }
-  return std::nullopt;
+  return "";
 }
 
 }  // namespace
 
 Result<PreparedChat> PrepareChat(const ModelService& model, const ChatRequest& chat) {
-  HF_ASSIGN_OR_RETURN(ChatTemplate::Rendered rendered,
-                      model.chat_template->RenderWithSpans(chat.input));
+  const Tokenizer& tokenizer = *model.tokenizer;
+  const History history = ReadHistory(model.replies.get(), chat.input.messages, chat.input.tools);
+  ChatTemplate::Input input = chat.input;
+  input.messages = history.messages;
+  HF_ASSIGN_OR_RETURN(ChatTemplate::Rendered rendered, model.chat_template->RenderWithSpans(input));
   AppendPlain(chat.prefill, &rendered.prompt);
-  TokenizedText text = model.tokenizer->EncodeWithOffsets(rendered.prompt);
-
-  PreparedChat prepared{.history = HistoryName(chat.input.tools)};
-  std::vector<Hash128> names;
-  for (const Json& message : chat.input.messages) {
-    prepared.history.Add(message);
-    names.push_back(prepared.history.value());
-  }
+  TokenizedText text = tokenizer.EncodeWithOffsets(rendered.prompt);
   if (model.replies) {
-    auto replayed = Replay(model, names, chat.input.messages, rendered.prompt);
+    auto replayed = Replay(model, history, rendered, text);
     if (replayed) text = *std::move(replayed);
   }
-  GenerateRequest& request = prepared.request;
-  request.checkpoints = Checkpoints(*model.tokenizer, chat, rendered, text);
-  request.prompt = std::move(text.ids);
   // A template may already have written the BOS that the vocabulary asks for.
-  const std::optional<TokenId> bos = model.tokenizer->leading_bos();
-  if (bos && (request.prompt.empty() || request.prompt.front() != *bos)) {
-    request.prompt.insert(request.prompt.begin(), *bos);
-    for (CheckpointMark& mark : request.checkpoints) ++mark.position;
+  const std::optional<TokenId> bos = tokenizer.leading_bos();
+  if (bos && (text.ids.empty() || text.ids.front() != *bos)) {
+    text.ids.insert(text.ids.begin(), *bos);
+    text.begins.insert(text.begins.begin(), 0);
   }
-  if (request.prompt.empty()) {
+  if (text.ids.empty()) {
     return InvalidArgumentError("the chat template gives an empty prompt for these messages");
   }
+  PreparedChat prepared{.answer = history.name.answer(),
+                        .messages = MessagesOf(tokenizer, history, rendered, text),
+                        .title = TitleOf(history.messages)};
+  GenerateRequest& request = prepared.request;
+  request.checkpoints = Checkpoints(tokenizer, chat, rendered, text);
+  request.prompt = std::move(text.ids);
   request.sampling = chat.options.sampling;
   request.max_tokens = chat.options.max_tokens;
   request.ignore_eos = chat.options.ignore_eos;
   request.n_top_logprobs = chat.options.n_top_logprobs;
   prepared.note = chat.note;
-  prepared.starts_in_think = PromptEndsInThink(*model.tokenizer, request.prompt);
+  prepared.starts_in_think = PromptEndsInThink(tokenizer, request.prompt);
   return prepared;
 }
 

@@ -5,11 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "base/hash128.h"
 #include "engine/generator.h"
 #include "engine/sampling_params.h"
 #include "server/model_service.h"
-#include "server/reply_memory.h"
 #include "server/thinking_budget.h"
+#include "store/store_types.h"
 #include "token/chat_template.h"
 
 namespace holdfast {
@@ -39,7 +40,10 @@ struct PreparedChat {
   GenerateRequest request;
   bool starts_in_think = false;  // the prompt ends inside a think block
   std::string note;              // the request's
-  HistoryName history;           // of the request's messages
+  Hash128 answer;                // names the replies to this history
+  // For the store: the messages with their places in the prompt, and what to call the conversation.
+  std::vector<StoredMessage> messages;
+  std::string title;
 };
 
 // Renders, tokenises (replies of ours get the tokens that were generated) and finds the places

@@ -190,7 +190,7 @@ std::vector<ReplyEvent> Generation::Record(std::vector<ReplyEvent> events) {
         recorder_.AddContent(event.text);
         break;
       case ReplyEvent::Kind::kToolCallBegin:
-        recorder_.BeginToolCall(event.name);
+        recorder_.BeginToolCall(event.id, event.name);
         break;
       case ReplyEvent::Kind::kToolCallArguments:
         recorder_.AddArguments(event.text);
@@ -234,15 +234,29 @@ void Generation::OnPromptProgress(int64_t processed, int64_t total, int64_t reus
   Enqueue(std::move(events));
 }
 
+void Generation::EndReply(FinishReason reason) {
+  if (std::exchange(ended_, true)) return;
+  last_ = Record(assembler_.Finish());
+  if (!options_.on_end) return;
+  // Behind a stop string the tokens go on further than the text.
+  const bool is_reply = reason != FinishReason::kError && reason != FinishReason::kCancelled &&
+                        !tokens_.empty() && assembler_.stop_matched().empty();
+  const Json message = recorder_.Message();
+  record_ = options_.on_end(is_reply ? &message : nullptr, tokens_);
+}
+
+std::shared_ptr<const TurnRecord> Generation::TurnToKeep(FinishReason reason) {
+  // Stopped at the limit of its thinking the reply mostly goes on.
+  if (at_thinking_limit_ && reason == FinishReason::kStopped) return nullptr;
+  EndReply(reason);
+  return record_;
+}
+
 void Generation::OnFinish(const GenerateResult& result) {
   if (GoOnAfterThinking(result)) return;
+  EndReply(result.reason);
   std::vector<GenerationEvent> events;
-  for (ReplyEvent& reply : Record(assembler_.Finish())) events.emplace_back(std::move(reply));
-  const bool is_reply =
-      result.reason != FinishReason::kError && result.reason != FinishReason::kCancelled;
-  if (options_.on_reply && is_reply && !tokens_.empty()) {
-    options_.on_reply(recorder_.Message(), tokens_);
-  }
+  for (ReplyEvent& reply : last_) events.emplace_back(std::move(reply));
   FinishedReply finished;
   finished.result = result;
   // There was no room for anything behind the thinking.

@@ -60,9 +60,12 @@ class Generation : public RequestSink, public std::enable_shared_from_this<Gener
     std::string prefill;            // what the client wrote of the reply itself
     ThinkingBudget thinking;
     std::string reuse_note;  // joined to the reason of what was reused
-    // Told of a finished reply: the message the client has got and the tokens it was made of
-    // (without the end token). On the engine's thread.
-    std::function<void(const Json& message, const std::vector<TokenId>& tokens)> on_reply;
+    // Called once, at the end: with the message the client has got and the tokens it was made of
+    // (without the end token), or without a message when the reply is none to build on. Gives what
+    // is to be kept with the conversation. On the engine's thread.
+    std::function<std::shared_ptr<const TurnRecord>(const Json* message,
+                                                    const std::vector<TokenId>& tokens)>
+        on_end;
   };
 
   // Errors: those of Generator::Submit.
@@ -84,6 +87,7 @@ class Generation : public RequestSink, public std::enable_shared_from_this<Gener
   bool finished();
 
   SinkAnswer OnToken(const TokenEvent& event) override;
+  std::shared_ptr<const TurnRecord> TurnToKeep(FinishReason reason) override;
   void OnPromptProgress(int64_t processed, int64_t total, int64_t reused) override;
   void OnFinish(const GenerateResult& result) override;
 
@@ -92,6 +96,7 @@ class Generation : public RequestSink, public std::enable_shared_from_this<Gener
              const Options& options);
   void SetThinkingLimit(const GenerateRequest& request);
   void CloseThinking(GenerateRequest* request, std::vector<GenerationEvent>* events);
+  void EndReply(FinishReason reason);
   bool GoOnAfterThinking(const GenerateResult& result);
   void AddEarlierPart(GenerateResult* result) const;
   std::vector<ReplyEvent> Record(std::vector<ReplyEvent> events);
@@ -102,7 +107,10 @@ class Generation : public RequestSink, public std::enable_shared_from_this<Gener
   const Options options_;
   ReplyAssembler assembler_;  // the engine's thread only, as all up to mutex_
   ReplyRecorder recorder_;
-  std::vector<TokenId> tokens_;  // of the reply, without its end token
+  std::vector<TokenId> tokens_;   // of the reply, without its end token
+  bool ended_ = false;            // the assembler has given everything
+  std::vector<ReplyEvent> last_;  // what it gave at the end
+  std::shared_ptr<const TurnRecord> record_;
   bool with_logprobs_ = false;
   int64_t thinking_limit_ = -1;            // -1: never closed
   std::vector<TokenId> thinking_end_;      // what closes it

@@ -5,7 +5,8 @@ A client holds conversations with a server that saves every turn (--autosave tur
 server is killed while it reads, answers or saves; then it is started again. An oracle (a second server
 that is never killed and keeps nothing) says what each reply must be. Checked in every round:
   - the server starts again, whatever the moment of the kill was;
-  - a turn that was finished is reused up to its end after the restart;
+  - a turn that was finished is reused up to its end after the restart, also when its reply comes back
+    reformatted;
   - every reply is what the oracle says.
 """
 import http.client
@@ -92,7 +93,9 @@ def main():
                 assert reused >= durable, f"{reused} tokens reused, {durable} were durable: {response['reuse']}; {asked[-3:]}"
                 if restarted and durable > 0:
                     reused_after_kill += 1
-                messages = asked + [{"role": "assistant", "content": reply}]
+                # Half of the clients bring a reply back with other space around it.
+                back = reply if rng.random() < 0.5 else f"\n{reply} \r\n"
+                messages = asked + [{"role": "assistant", "content": back}]
                 usage = response["usage"]
                 # The end token was never a row.
                 durable = usage["prompt_tokens"] + usage["completion_tokens"] - 1

@@ -5,14 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <thread>
+#include <optional>
 
-#include "server/api.h"
-#include "server/json.h"
 #include "server/openai_chat.h"
-#include "server/reply_memory.h"
-#include "tests/support/engine_client.h"
 #include "tests/support/random_tokens.h"
+#include "tests/support/served_engine.h"
 
 namespace holdfast {
 namespace {
@@ -22,39 +19,26 @@ class StateApiTest : public ::testing::Test {
   StateApiTest() {
     std::string name = "/tmp/holdfast_state_api_XXXXXX";
     dir_ = mkdtemp(name.data());
-    engine_ = StartEngine({.ctx = 4096, .store_dir = dir_ + "/store", .autosave = Autosave::kTurn});
-    auto service = std::make_shared<ModelService>();
-    service->generator = engine_.get();
-    service->engine = engine_.get();
-    service->tokenizer = &engine_->tokenizer();
-    service->chat_template = &engine_->chat_template();
-    service->model_id = "demo";
-    service->replies = std::make_shared<ReplyMemory>();
-    state_.Set(service);
-    handler_ = MakeApi(&state_);
+    served_.emplace(
+        EngineOptions{.ctx = 4096, .store_dir = dir_ + "/store", .autosave = Autosave::kTurn});
   }
   ~StateApiTest() override {
-    engine_.reset();
+    served_.reset();
     std::filesystem::remove_all(dir_);
   }
 
-  // The status and parsed body of a whole response.
   std::pair<int, Json> Call(const std::string& method, const std::string& path,
                             const std::string& body = "") {
-    const HttpReply reply = handler_({.method = method, .path = path, .body = body});
-    const HttpResponse& response = reply.response;
-    auto json = ParseJson(response.body);
-    return {response.status, json.ok() ? *json : Json(response.body)};
+    return served_->Call(method, path, body);
   }
+  Engine* engine() { return served_->engine(); }
 
   std::string dir_;
-  std::unique_ptr<Engine> engine_;
-  ModelState state_;
-  HttpHandler handler_;
+  std::optional<ServedEngine> served_;
 };
 
 TEST_F(StateApiTest, AConversationIsListedPinnedForkedAndDeleted) {
-  auto reply = Ask(engine_.get(), RandomTokens(61, 300), 5, {100, 296});
+  auto reply = Ask(engine(), RandomTokens(61, 300), 5, {100, 296});
   const std::string id = reply->Wait().conversation;
   auto [status, list] = Call("GET", "/v1/conversations");
   ASSERT_EQ(status, 200);
@@ -84,10 +68,10 @@ TEST_F(StateApiTest, ExplainSaysWhatWouldBeReusedWithoutReadingAnything) {
   ASSERT_EQ(status, 200);
   EXPECT_EQ(before["reuse"]["source"], "none");
   ApiError error;
-  auto prepared = PrepareOpenAiChat(*state_.service(), {.body = chat}, &error);
+  auto prepared = PrepareOpenAiChat(*served_->service(), {.body = chat}, &error);
   ASSERT_TRUE(prepared);
   auto reply = std::make_shared<Reply>();
-  ASSERT_TRUE(engine_->Submit(prepared->request, reply).ok());
+  ASSERT_TRUE(engine()->Submit(prepared->request, reply).ok());
   reply->Wait();
   const Json after = Call("POST", "/v1/cache/explain", chat).second;
   // All but the generation prompt, where the kept state ends.
@@ -110,15 +94,7 @@ TEST_F(StateApiTest, AHistoryGetsTheTokensThatWereGenerated) {
     Json body;
     body["messages"] = messages;
     body["max_tokens"] = 60;
-    HttpReply reply =
-        handler_({.method = "POST", .path = "/v1/chat/completions", .body = ToText(body)});
-    ASSERT_NE(reply.source, nullptr) << reply.response.body;
-    ResponsePart part;
-    while (!part.whole) {
-      part = reply.source->Take();
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    const Json answer = *ParseJson(part.whole->body);
+    const Json answer = served_->Chat(body);
     EXPECT_GE(answer["reuse"]["tokens_reused"].get<int64_t>(), durable) << answer["reuse"];
     durable = answer["usage"]["prompt_tokens"].get<int64_t>() +
               answer["usage"]["completion_tokens"].get<int64_t>() - 1;
@@ -127,7 +103,7 @@ TEST_F(StateApiTest, AHistoryGetsTheTokensThatWereGenerated) {
 }
 
 TEST_F(StateApiTest, SlotsAndMetricsAnswer) {
-  Ask(engine_.get(), RandomTokens(62, 50), 5)->Wait();
+  Ask(engine(), RandomTokens(62, 50), 5)->Wait();
   EXPECT_EQ(Call("GET", "/slots").second.size(), 4u);
   const auto [status, text] = Call("GET", "/metrics");
   EXPECT_EQ(status, 200);

@@ -1,0 +1,102 @@
+#ifndef HOLDFAST_TESTS_SUPPORT_SERVED_ENGINE_H_
+#define HOLDFAST_TESTS_SUPPORT_SERVED_ENGINE_H_
+
+// An engine behind all routes of the server, without sockets.
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/api.h"
+#include "server/json.h"
+#include "server/model_service.h"
+#include "server/reply_memory.h"
+#include "tests/support/engine_client.h"
+
+namespace holdfast {
+
+class ServedEngine {
+ public:
+  using Headers = std::vector<std::pair<std::string, std::string>>;  // names in lower case
+
+  explicit ServedEngine(EngineOptions options) : engine_(StartEngine(std::move(options))) {
+    auto service = std::make_shared<ModelService>();
+    service->generator = engine_.get();
+    service->engine = engine_.get();
+    service->tokenizer = &engine_->tokenizer();
+    service->chat_template = &engine_->chat_template();
+    service->model_id = "demo";
+    Persistence* const persistence = engine_->persistence();
+    service->replies = std::make_shared<ReplyMemory>(persistence ? persistence->store() : nullptr);
+    state_.Set(service);
+    handler_ = MakeApi(&state_);
+  }
+
+  Engine* engine() { return engine_.get(); }
+  std::shared_ptr<const ModelService> service() const { return state_.service(); }
+
+  // The whole response, a stream's events put together.
+  HttpResponse Send(const std::string& method, const std::string& path,
+                    const std::string& body = "", Headers headers = {}, std::string query = "") {
+    HttpReply reply = handler_({.method = method,
+                                .path = path,
+                                .query = std::move(query),
+                                .headers = std::move(headers),
+                                .body = body});
+    return reply.source ? Collect(reply.source.get()) : std::move(reply.response);
+  }
+
+  // The status and parsed body of a whole response; text that is no JSON as a string.
+  std::pair<int, Json> Call(const std::string& method, const std::string& path,
+                            const std::string& body = "", std::string query = "") {
+    const HttpResponse response = Send(method, path, body, {}, std::move(query));
+    auto json = ParseJson(response.body);
+    return {response.status, json.ok() ? *json : Json(response.body)};
+  }
+
+  // A chat completion that must be answered.
+  Json Chat(const Json& body, Headers headers = {}) {
+    const HttpResponse response =
+        Send("POST", "/v1/chat/completions", ToText(body), std::move(headers));
+    EXPECT_EQ(response.status, 200) << response.body;
+    return *ParseJson(response.body);
+  }
+
+ private:
+  static HttpResponse Collect(ResponseSource* source) {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool woken = false;
+    source->SetWaker([&] {
+      const std::lock_guard lock(mutex);
+      woken = true;
+      changed.notify_all();
+    });
+    HttpResponse whole;
+    for (bool done = false; !done;) {
+      const ResponsePart part = source->Take();
+      if (part.head) whole = *part.head;
+      if (part.whole) whole = *part.whole;
+      whole.body += part.bytes;
+      done = part.done;
+      std::unique_lock lock(mutex);
+      if (!done) changed.wait_for(lock, std::chrono::milliseconds(100), [&] { return woken; });
+      woken = false;
+    }
+    source->SetWaker(nullptr);
+    return whole;
+  }
+
+  std::unique_ptr<Engine> engine_;
+  ModelState state_;
+  HttpHandler handler_;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_TESTS_SUPPORT_SERVED_ENGINE_H_
