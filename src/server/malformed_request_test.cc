@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string_view>
+#include <tuple>
+
 #include "server/api.h"
 #include "server/fake_generator.h"
 #include "server/json.h"
@@ -210,11 +213,167 @@ TEST_F(MalformedRequestTest, BodiesThatAreNotAnObject) {
   }
 }
 
+// A route and a body that it takes.
+struct GoodBody {
+  const char* path;
+  const char* body;
+};
+constexpr GoodBody kGoodBodies[] = {
+    {"/v1/chat/completions",
+     R"({"messages":[{"role":"user","content":[{"type":"text","text":"H\u00e9"}]}],"stop":["a"],)"
+     R"("tools":[{"type":"function","function":{"name":"f","parameters":{}}}],"max_tokens":5})"},
+    {"/v1/completions", R"({"prompt":"Once upon","max_tokens":5,"logit_bias":{"5":-1.5}})"},
+    {"/v1/messages",
+     R"({"max_tokens":5,"system":[{"type":"text","text":"S"}],"messages":[{"role":"user",)"
+     R"("content":[{"type":"tool_result","tool_use_id":"t","content":"r"}]}],"tools":[{"name":)"
+     R"("f","input_schema":{}}],"thinking":{"type":"enabled","budget_tokens":5}})"},
+    {"/v1/messages/count_tokens", R"({"messages":[{"role":"user","content":"H\u00e9"}]})"},
+    {"/v1/responses",
+     R"({"input":[{"role":"user","content":"Hi"},{"type":"function_call","call_id":"c","name":"f",)"
+     R"("arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"x"}],)"
+     R"("max_output_tokens":5,"tools":[{"type":"function","name":"f"}]})"},
+    {"/v1/responses/input_tokens", R"({"input":"Hi","instructions":"Be brief."})"},
+    {"/tokenize", R"({"content":"Hi","with_pieces":true})"},
+    {"/detokenize", R"({"tokens":[1,2,3]})"},
+    {"/apply-template", R"({"messages":[{"role":"user","content":"Hi"}]})"}};
+
+TEST_F(MalformedRequestTest, GoodBodiesAreTaken) {
+  for (const auto& [path, body] : kGoodBodies) {
+    HttpRequest request;
+    request.method = "POST";
+    request.path = path;
+    request.body = body;
+    const HttpReply reply = handler_(request);
+    EXPECT_TRUE(reply.source != nullptr || reply.response.status == 200)
+        << path << reply.response.body;
+  }
+}
+
 TEST_F(MalformedRequestTest, EveryTruncationOfAGoodBody) {
-  const std::string body =
-      R"({"messages":[{"role":"user","content":[{"type":"text","text":"H\u00e9"}]}],"stop":["a"]})";
-  for (size_t n = 0; n < body.size(); ++n) {
-    ExpectRefused("/v1/chat/completions", body.substr(0, n));
+  for (const auto& [path, body] : kGoodBodies) {
+    const std::string text = body;
+    for (size_t n = 0; n < text.size(); ++n) ExpectRefused(path, text.substr(0, n));
+  }
+}
+
+TEST_F(MalformedRequestTest, EveryPlaceForABrokenByte) {
+  for (const auto& [path, body] : kGoodBodies) {
+    const std::string text = body;
+    for (size_t n = 1; n < text.size(); n += 3) {
+      // Bytes that no UTF-8 text has, and a control character, which no JSON string has.
+      for (const char byte : {'\xff', '\xc0', '\x01'}) {
+        std::string broken = text;
+        broken.insert(n, 1, byte);
+        ExpectRefused(path, broken);
+      }
+    }
+  }
+}
+
+TEST_F(MalformedRequestTest, NumbersThatAreNone) {
+  for (const auto& [path, body] : kGoodBodies) {
+    const std::string text = body;
+    for (const char* number :
+         {"NaN", "Infinity", "-Infinity", "1e999", "-1e999", "0x10", "01", "+1", "1.", ".5", "--1",
+          "1e", "undefined", "'a'", "1,", ",1", "True", "nul"}) {
+      // As one more member, whatever its name.
+      ExpectRefused(path, text.substr(0, text.size() - 1) + ",\"temperature\":" + number + "}");
+    }
+  }
+}
+
+TEST_F(MalformedRequestTest, DeepAndWideBodies) {
+  for (const auto& [path, body] : kGoodBodies) {
+    const std::string open = std::string(body).substr(0, std::string(body).size() - 1);
+    for (const auto& [begin, end] : {std::pair("[", "]"), std::pair("{\"a\":", "}")}) {
+      std::string deep = open + ",\"x\":";
+      for (int i = 0; i < 2000; ++i) deep += begin;
+      deep += "1";
+      for (int i = 0; i < 2000; ++i) deep += end;
+      ExpectRefused(path, deep + "}");
+    }
+    ExpectRefused(path, open + ",\"x\":[" + std::string(2'100'000, ',') + "]}");
+  }
+}
+
+TEST_F(MalformedRequestTest, EveryMemberWithEveryOtherType) {
+  // Members that are read, by route, with the kinds of JSON they take (as above; null is absent).
+  const std::vector<std::tuple<const char*, const char*, const char*>> members = {
+      {"/v1/messages", "messages", "a"},
+      {"/v1/messages", "system", "sa"},
+      {"/v1/messages", "max_tokens", "i"},
+      {"/v1/messages", "tools", "a"},
+      {"/v1/messages", "tool_choice", "o"},
+      {"/v1/messages", "thinking", "o"},
+      {"/v1/messages", "output_config", "o"},
+      {"/v1/messages", "stop_sequences", "as"},
+      {"/v1/messages", "stream", "b"},
+      {"/v1/messages", "temperature", "in"},
+      {"/v1/messages", "top_k", "i"},
+      {"/v1/messages", "answer_room", "b"},
+      {"/v1/messages", "cache_control", "o"},
+      {"/v1/messages/count_tokens", "messages", "a"},
+      {"/v1/messages/count_tokens", "system", "sa"},
+      {"/v1/messages/count_tokens", "tools", "a"},
+      {"/v1/responses", "input", "sa"},
+      {"/v1/responses", "instructions", "s"},
+      {"/v1/responses", "previous_response_id", "s"},
+      {"/v1/responses", "store", "b"},
+      {"/v1/responses", "stream", "b"},
+      {"/v1/responses", "tools", "a"},
+      {"/v1/responses", "tool_choice", "so"},
+      {"/v1/responses", "parallel_tool_calls", "b"},
+      {"/v1/responses", "reasoning", "o"},
+      {"/v1/responses", "include", "as"},
+      {"/v1/responses", "max_output_tokens", "i"},
+      {"/v1/responses", "text", "o"},
+      {"/v1/responses", "background", "b"},
+      {"/v1/responses", "thinking_budget", "i"},
+      {"/v1/chat/completions", "reasoning_effort", "si"},
+      {"/v1/chat/completions", "thinking_budget", "i"},
+      {"/v1/chat/completions", "answer_room", "b"},
+      {"/v1/chat/completions", "parallel_tool_calls", "b"},
+      {"/tokenize", "content", "s"},
+      {"/tokenize", "add_special", "b"},
+      {"/detokenize", "tokens", "a"},
+      {"/apply-template", "messages", "a"}};
+  const std::vector<std::pair<char, const char*>> values = {
+      {'b', "true"}, {'n', "0.5"},  {'s', "\"x\""}, {'o', "{\"a\":{}}"},
+      {'i', "7"},    {'a', "[[]]"}, {'n', "-1e300"}};
+  for (const auto& [path, member, kinds] : members) {
+    std::string body;
+    for (const auto& [good_path, good_body] : kGoodBodies) {
+      if (std::string_view(good_path) == path) body = good_body;
+    }
+    Json good = Json::parse(body);
+    for (const auto& [kind, value] : values) {
+      if (std::string_view(kinds).find(kind) != std::string_view::npos) continue;
+      good[member] = Json::parse(value);
+      ExpectRefused(path, ToText(good));
+    }
+  }
+}
+
+TEST_F(MalformedRequestTest, PathsAndMethodsThatAreNone) {
+  const auto status = [&](const std::string& method, const std::string& path) {
+    HttpRequest request;
+    request.method = method;
+    request.path = path;
+    return handler_(request).response.status;
+  };
+  for (const std::string path : {"", "*", "/v1", "/v1/", "//v1/models", "/v1/models/../chat",
+                                 "/v1/../etc/passwd", "/v1/chat/completions/", "/v1/Messages",
+                                 "/v1/responses/a/b/c", "/v1/files/x", "/v2/chat/completions"}) {
+    for (const char* method : {"GET", "POST", "PUT", "BREW", ""}) {
+      EXPECT_GE(status(method, path), 400) << method << ' ' << path;
+      EXPECT_LT(status(method, path), 500) << method << ' ' << path;
+    }
+  }
+  for (const auto& good : kGoodBodies) {
+    for (const char* method : {"GET", "PUT", "PATCH", "TRACE"}) {
+      // GET /v1/responses/input_tokens asks for a response of that name.
+      EXPECT_THAT(status(method, good.path), ::testing::AnyOf(404, 405)) << method << good.path;
+    }
   }
 }
 
