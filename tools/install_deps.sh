@@ -9,7 +9,7 @@ packages=(
   libhwy-dev libboost1.81-dev nlohmann-json3-dev libsqlite3-dev libxxhash-dev
   libpcre2-dev libutf8proc-dev libcli11-dev libspdlog-dev libfmt-dev prometheus-cpp-dev libssl-dev
   libgtest-dev libgmock-dev libbenchmark-dev libclang-rt-14-dev clang-format clang-tidy
-  curl python3 g++-aarch64-linux-gnu qemu-user
+  curl python3 g++-aarch64-linux-gnu qemu-user chromium
 )
 
 if ! command -v apt-get >/dev/null; then
@@ -35,6 +35,8 @@ if [ ${#missing[@]} -gt 0 ]; then
     "${missing[@]}" >/dev/null
 fi
 # npm leaves a copy of the lock it has installed.
-if [ tests/clients/package-lock.json -nt tests/clients/node_modules/.package-lock.json ]; then
-  npm --prefix tests/clients ci --loglevel=error --no-audit --no-fund
-fi
+for folder in tests/clients tests/browser; do
+  if [ $folder/package-lock.json -nt $folder/node_modules/.package-lock.json ]; then
+    npm --prefix $folder ci --loglevel=error --no-audit --no-fund
+  fi
+done

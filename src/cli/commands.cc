@@ -13,6 +13,7 @@
 #include "cli/run.h"
 #include "cli/serve.h"
 #include "cli/sessions.h"
+#include "cli/settings.h"
 #include "cli/synth.h"
 #include "cli/tokenize.h"
 #include "cli/verify.h"
@@ -160,7 +161,10 @@ Command ServeCommand(CLI::App* parent) {
   app->add_option("--max-body-mib", options->max_body_mib, "largest request body in MiB")
       ->capture_default_str();
   AddProfileFlag(app, &options->profile);
-  return {app, true, [options] { return RunServe(*options, std::cout); }};
+  return {app, true, [app, options] {
+            options->settings = SettingsOf(*app);
+            return RunServe(*options, std::cout);
+          }};
 }
 
 Command LogitsCommand(CLI::App* parent) {

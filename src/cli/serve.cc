@@ -147,6 +147,7 @@ void Service::Load(const EngineOptions& engine_options) {
     auto service = std::make_shared<ModelService>(*loaded_.service);
     if (!options_.alias.empty()) service->model_id = options_.alias;
     service->running = &running_;
+    service->settings = options_.settings;
     service->pin_billing_line = options_.pin_billing_line == "on";
     loaded_.service = service;
     state_.Set(service);

@@ -9,6 +9,7 @@
 
 #include "cli/cache_options.h"
 #include "cli/model_options.h"
+#include "server/model_service.h"
 #include "cli/profile_option.h"
 
 namespace holdfast::cli {
@@ -24,6 +25,7 @@ struct ServeOptions {
   // Of one address. -1: 256 where others can reach the server, on a loopback address no limit.
   int max_connections_per_address = -1;
   std::string pin_billing_line = "on";  // on or off
+  std::vector<Setting> settings;        // all of the above and more, to be shown
   std::string alias;                    // the model's name in responses; empty: its file's
   CacheOptions cache;
   int slots = 4;
