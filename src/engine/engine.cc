@@ -141,6 +141,9 @@ Status Engine::Load(const Progress& progress) {
   }
   if (persistence_) {
     cache_->set_evict_hook([this](const Conversation& c) { return persistence_->Evict(c); });
+    cache_->set_rename_hook([this](const std::string& from, const std::string& to) {
+      persistence_->Renamed(from, to);
+    });
   }
   scheduler_ =
       std::make_unique<Scheduler>(model_.get(), cache_.get(), tokenizer_.get(), persistence_.get(),

@@ -243,6 +243,8 @@ Persistence::Done Persistence::Save(const Job& job) {
     return it->second;
   };
   SaveRequest request{.conversation = snapshot.id,
+                      .forked_from = snapshot.forked_from,
+                      .fork_position = snapshot.fork_position,
                       .tokens = ids,
                       .n_live = n_live,
                       .has_draft = snapshot.has_draft,
@@ -349,12 +351,43 @@ int64_t Persistence::Flush(std::chrono::milliseconds timeout) {
   return n_left;
 }
 
-std::string Persistence::FreeId(const std::string& wanted) {
-  if (cache_->FindById(wanted) == nullptr) return wanted;
-  for (int i = 2;; ++i) {
-    std::string id = fmt::format("{}.{}", wanted, i);
-    if (cache_->FindById(id) == nullptr) return id;
+// At its end it is the stored conversation; a shorter part of it is the beginning of another.
+void Persistence::GiveId(const StoredPrefix& prefix, RestoredConversation* restored) {
+  restored->forked_from = prefix.conversation;
+  if (prefix.kind != StateKind::kLiveEnd) return;
+  if (Conversation* const shorter = cache_->FindById(prefix.conversation)) {
+    // What is in RAM of it goes on in the restored one, or has become another conversation.
+    const int64_t n = shorter->n_computed();
+    if (shorter->bound() || n > prefix.position ||
+        FirstDifference(shorter->tokens(), restored->tokens) < n) {
+      return;
+    }
+    restored->pinned = shorter->pinned();
+    for (const Checkpoint& checkpoint : shorter->checkpoints()) {
+      if (checkpoint.position < prefix.position && (!restored->has_draft || shorter->has_draft())) {
+        restored->checkpoints.push_back(checkpoint);
+      }
+    }
+    cache_->Discard(shorter);
   }
+  restored->id = prefix.conversation;
+  restored->forked_from.clear();
+}
+
+void Persistence::Renamed(const std::string& from, const std::string& to) {
+  const auto move = [&](auto* map) {
+    map->erase(to);
+    if (auto node = map->extract(from)) {
+      node.key() = to;
+      map->insert(std::move(node));
+    }
+  };
+  move(&due_);
+  move(&proofs_);
+  move(&saved_positions_);
+  move(&records_);
+  const std::lock_guard lock(mutex_);
+  durable_.erase(to);  // what is on disk is there under the old id
 }
 
 Result<RestoredConversation> Persistence::Load(const StoredPrefix& prefix, TokenView prompt,
@@ -412,7 +445,8 @@ Status Persistence::Check(const StoredPrefix& prefix, const RestoredConversation
       prefix.conversation, prefix.position));
 }
 
-std::optional<RestoreReport> Persistence::Restore(TokenView prompt, int64_t beyond) {
+std::optional<RestoreReport> Persistence::Restore(TokenView prompt, int64_t beyond,
+                                                  const std::string& named) {
   const auto start = Clock::now();
   const auto found = store_->Find(prompt.ids);
   if (!found.ok()) {
@@ -420,7 +454,14 @@ std::optional<RestoreReport> Persistence::Restore(TokenView prompt, int64_t beyo
     return std::nullopt;
   }
   if (!found->prefix || found->prefix->position <= beyond) return std::nullopt;
-  const StoredPrefix& prefix = *found->prefix;
+  StoredPrefix prefix = *found->prefix;
+  if (!named.empty() && named != prefix.conversation) {
+    const auto theirs = store_->FindIn(named);
+    if (theirs.ok() && theirs->state_id == prefix.state_id) {
+      prefix.conversation = named;
+      prefix.kind = StateKind::kLiveEnd;
+    }
+  }
   RestoreReport report{.position = prefix.position};
   Result<RestoredConversation> restored = Load(prefix, prompt, &report);
   Status status = restored.status();
@@ -434,13 +475,14 @@ std::optional<RestoreReport> Persistence::Restore(TokenView prompt, int64_t beyo
     }
   }
   if (status.ok()) {
-    restored->id = FreeId(prefix.conversation);
+    GiveId(prefix, &*restored);
     if (const auto kind = CheckpointKindOf(prefix.kind)) {
       restored->checkpoints.push_back(
           {.position = prefix.position, .kind = *kind, .running = restored->running});
     }
-    if (prefix.proof) proofs_[restored->id][prefix.position] = *prefix.proof;
-    status = cache_->Adopt(*std::move(restored)).status();
+    const Result<Conversation*> adopted = cache_->Adopt(*std::move(restored));
+    status = adopted.status();
+    if (status.ok() && prefix.proof) proofs_[(*adopted)->id()][prefix.position] = *prefix.proof;
   }
   if (!status.ok()) {
     spdlog::error("store: conversation {} was not restored and is read again: {}",

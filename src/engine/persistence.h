@@ -85,7 +85,10 @@ class Persistence {
   EvictAnswer Evict(const Conversation& c);
   // Brings the deepest stored state of `prompt` beyond `beyond` tokens into the cache. None: there
   // is nothing deeper, or it did not prove itself.
-  std::optional<RestoreReport> Restore(TokenView prompt, int64_t beyond);
+  // Among equally deep ones the end of conversation `named` is preferred.
+  std::optional<RestoreReport> Restore(TokenView prompt, int64_t beyond, const std::string& named);
+  // A conversation goes on under another id.
+  void Renamed(const std::string& from, const std::string& to);
   // Saves everything that is not on disk; returns how many conversations could not be saved in
   // time.
   int64_t Flush(std::chrono::milliseconds timeout);
@@ -120,7 +123,7 @@ class Persistence {
   Result<RestoredConversation> Load(const StoredPrefix& prefix, TokenView prompt,
                                     RestoreReport* report);
   Status Check(const StoredPrefix& prefix, const RestoredConversation& restored);
-  std::string FreeId(const std::string& wanted);
+  void GiveId(const StoredPrefix& prefix, RestoredConversation* restored);
 
   const PersistenceOptions options_;
   Model* const model_;

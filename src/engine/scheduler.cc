@@ -113,20 +113,21 @@ void Scheduler::Admit() {
 
 Status Scheduler::Begin(Active* active) {
   const TokenView prompt(active->request.prompt);
-  PrefixMatch match = cache_->Find(prompt);
+  const std::string& named = active->request.conversation;
+  PrefixMatch match = cache_->Find(prompt, named);
   if (WorthWaiting(match)) {
     return UnavailableError("another request is reading the same prompt");
   }
   std::optional<RestoreReport> restored;
   if (persistence_ != nullptr && match.position < prompt.size() - 1) {
-    restored =
-        persistence_->Restore(prompt, match.source == MatchSource::kDisk ? 0 : match.position);
-    if (restored || match.source == MatchSource::kDisk) match = cache_->Find(prompt);
+    const int64_t beyond = match.source == MatchSource::kDisk ? 0 : match.position;
+    restored = persistence_->Restore(prompt, beyond, named);
+    if (restored || match.source == MatchSource::kDisk) match = cache_->Find(prompt, named);
   }
   while (match.source == MatchSource::kDisk) {
     // It could not be brought back: go on with what is left.
     cache_->UnregisterDisk(match.conversation);
-    match = cache_->Find(prompt);
+    match = cache_->Find(prompt, named);
   }
   HF_ASSIGN_OR_RETURN(active->conversation, cache_->Begin(match, prompt,
                                                           {.id = active->request.conversation,
@@ -154,7 +155,7 @@ void Scheduler::Finish(Active* a, FinishReason reason, Status status, bool keep)
     cache_->Park(c);
   }
   a->conversation = nullptr;
-  if (a->request.conversation.empty()) a->request.conversation = id;
+  a->request.conversation = id;
   ReportFinish(a, reason, std::move(status));
 }
 

@@ -10,6 +10,7 @@
 #include "server/anthropic_formatter.h"
 #include "server/anthropic_request.h"
 #include "server/chat_generation.h"
+#include "server/conversation_name.h"
 #include "server/generation_response.h"
 #include "server/request_id.h"
 
@@ -71,6 +72,7 @@ HttpReply HandleMessages(const std::shared_ptr<const ModelService>& model,
   head.request_id = request.id;
   head.n_prompt = n_prompt;
   head.n_marked = MarkedTokens(parsed, prepared->request);
+  prepared->request.conversation = ConversationName(request);
   ChatReplyOptions options;
   options.progress = parsed.stream;
   options.single_tool_call = parsed.single_tool_call;

@@ -12,6 +12,7 @@
 
 #include "server/anthropic_api.h"
 #include "server/api_error.h"
+#include "server/conversation_name.h"
 #include "server/json.h"
 #include "server/llama_api.h"
 #include "server/openai_chat.h"
@@ -196,6 +197,8 @@ HttpReply Dispatch(Api& api, const HttpRequest& request) {
     }
     const Service service = state.service();
     if (service == nullptr) return NotReady(state, request);
+    const Status name = CheckConversationName(request);
+    if (!name.ok()) return ErrorResponseFor(request, {.status = name});
     return route.handle(service, request);
   }
   if (!allowed.empty()) return WrongMethod(allowed, request);

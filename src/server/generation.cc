@@ -40,6 +40,7 @@ Result<std::shared_ptr<Generation>> Generation::Start(std::shared_ptr<const Mode
   std::shared_ptr<Generation> generation(
       new Generation(std::move(model), std::move(assembler), options));
   generation->with_logprobs_ = request.n_top_logprobs >= 0;
+  generation->named_ = request.conversation;
   generation->SetThinkingLimit(request);
   if (generation->thinking_limit_ == 0 && generation->assembler_.in_think()) {
     std::vector<GenerationEvent> none;  // a model that always thinks

@@ -83,6 +83,8 @@ class Generation : public RequestSink, public std::enable_shared_from_this<Gener
   // Ends the reply now, without waiting for the engine, whose later events are dropped: for an
   // engine that hangs.
   void Fail(Status why);
+  // The conversation that the request names; empty when it names none.
+  const std::string& named() const { return named_; }
   // Whether it has ended (its FinishedReply may still wait to be taken).
   bool finished();
 
@@ -105,6 +107,7 @@ class Generation : public RequestSink, public std::enable_shared_from_this<Gener
 
   const std::shared_ptr<const ModelService> model_;
   const Options options_;
+  std::string named_;
   ReplyAssembler assembler_;  // the engine's thread only, as all up to mutex_
   ReplyRecorder recorder_;
   std::vector<TokenId> tokens_;   // of the reply, without its end token

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/reuse.h"
+#include "server/conversation_name.h"
 
 namespace holdfast {
 
@@ -27,6 +28,10 @@ ResponsePart GenerationResponse::Take() {
   if (formatter_->streaming() && !begun_) {
     begun_ = true;
     part.head = EventStreamHead();
+    // What a request names is what it gets. Other ids are known only once the prompt was matched.
+    if (!generation_->named().empty()) {
+      part.head->headers.emplace_back(kConversationHeader, generation_->named());
+    }
     part.bytes = formatter_->Begin();
   }
   for (const GenerationEvent& event : generation_->Take()) {
@@ -34,6 +39,7 @@ ResponsePart GenerationResponse::Take() {
     if (const auto* finished = std::get_if<FinishedReply>(&event)) {
       done_ = true;
       reuse_ = finished->result.reuse;
+      conversation_ = finished->result.conversation;
     }
   }
   if (!done_) return part;
@@ -44,6 +50,9 @@ ResponsePart GenerationResponse::Take() {
         "X-Holdfast-Reuse", fmt::format("source={}; reused={}; read={}; restore_ms={:.1f}",
                                         ReuseSourceName(reuse_.source), reuse_.tokens_reused,
                                         reuse_.tokens_read, reuse_.restore_ms));
+    if (!conversation_.empty()) {
+      part.whole->headers.emplace_back(kConversationHeader, conversation_);
+    }
   }
   return part;
 }

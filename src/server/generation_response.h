@@ -45,6 +45,7 @@ class GenerationResponse : public ResponseSource {
   std::unique_ptr<ReplyFormatter> formatter_;
   bool begun_ = false, done_ = false;
   ReuseInfo reuse_;
+  std::string conversation_;
 };
 
 // The head of a server-sent event stream.

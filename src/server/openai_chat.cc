@@ -5,6 +5,7 @@
 
 #include "server/billing_line.h"
 #include "server/chat_generation.h"
+#include "server/conversation_name.h"
 #include "server/generation_response.h"
 #include "server/openai_common.h"
 #include "server/openai_messages.h"
@@ -304,6 +305,7 @@ HttpReply HandleChatCompletions(const std::shared_ptr<const ModelService>& model
   if (!prepared.ok()) {
     return OpenAiErrorResponse({.status = prepared.status(), .param = "messages"});
   }
+  prepared->request.conversation = ConversationName(request);
   ChatReplyOptions options;
   options.progress = parsed.stream.stream && parsed.stream.progress;
   options.single_tool_call = parsed.single_tool_call;

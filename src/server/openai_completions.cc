@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "server/conversation_name.h"
 #include "server/generation_response.h"
 #include "server/openai_common.h"
 #include "server/request_id.h"
@@ -212,6 +213,7 @@ HttpReply HandleCompletions(const std::shared_ptr<const ModelService>& model,
   generate.max_tokens = parsed.options.max_tokens;
   generate.ignore_eos = parsed.options.ignore_eos;
   generate.n_top_logprobs = parsed.options.n_top_logprobs;
+  generate.conversation = ConversationName(request);
   Generation::Options options;
   options.progress = parsed.stream.stream && parsed.stream.progress;
   Result<std::shared_ptr<Generation>> generation =

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "server/chat_generation.h"
+#include "server/conversation_name.h"
 #include "server/generation_response.h"
 #include "server/openai_common.h"
 #include "server/request_id.h"
@@ -89,6 +90,7 @@ HttpReply ResponsesApi::Create(const Service& model, const HttpRequest& http) {
       store->Add(id, {response, {messages, response["output"]}});
     };
   }
+  parsed.prepared->request.conversation = ConversationName(http);
   ChatReplyOptions options;
   options.single_tool_call = request.single_tool_call;
   Result<std::shared_ptr<Generation>> generation =

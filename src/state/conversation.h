@@ -36,7 +36,7 @@ class Conversation {
   OwnerId owner() const { return owner_; }
   bool bound() const { return bound_; }
   bool pinned() const { return pinned_; }
-  // Known by a name somebody gave (a request, a fork): never dropped as superseded.
+  // Known by a name that somebody gave it (a request, a fork): never dropped as superseded.
   bool named() const { return named_; }
   // Made with the draft layer's cells and state. All of its pages have them, or none.
   bool has_draft() const { return has_draft_; }
@@ -58,6 +58,7 @@ class Conversation {
   const std::vector<Checkpoint>& checkpoints() const { return checkpoints_; }  // ascending
   // It was begun on this many tokens of another conversation's state; 0: on none.
   int64_t n_borrowed() const { return n_borrowed_; }
+  const std::string& forked_from() const { return forked_from_; }  // its id then; may be empty
   int64_t n_returns() const { return n_returns_; }
   double last_used_s() const { return last_used_s_; }  // of the cache's clock
 
@@ -75,6 +76,7 @@ class Conversation {
   std::vector<Checkpoint> checkpoints_;
   std::vector<CheckpointMark> marks_;  // of the running read, ascending, > n_computed
   int64_t n_borrowed_ = 0;
+  std::string forked_from_;
   int64_t n_returns_ = 0;
   double last_used_s_ = 0;
 };

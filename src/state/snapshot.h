@@ -56,7 +56,9 @@ struct ConversationSnapshot {
   std::string id;
   TokenSequence tokens;  // the n computed ones
   std::optional<TokenKey> next_token;
-  bool has_draft = false, pinned = false, named = false;
+  bool has_draft = false, pinned = false;
+  std::string forked_from;
+  int64_t fork_position = 0;
   // PagesFor(n). In the last one only the first n % page_tokens cells mean anything; the others may
   // hold cells of another branch and must not leave the machine.
   std::vector<BlockReader> pages;

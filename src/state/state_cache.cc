@@ -5,11 +5,19 @@
 #include <algorithm>
 #include <chrono>
 #include <random>
+#include <utility>
 
 #include "base/check.h"
 
 namespace holdfast {
 namespace {
+
+constexpr std::string_view kFreshPrefix = "conv_";
+
+// Not one that FreshId() made.
+bool IsGivenName(std::string_view id) {
+  return !id.starts_with(kFreshPrefix) || id.size() != kFreshPrefix.size() + 16;
+}
 
 double SteadySeconds() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
@@ -80,16 +88,31 @@ bool StateCache::IdTaken(std::string_view id) const {
 
 std::string StateCache::FreshId() {
   while (true) {
-    std::string id = fmt::format("conv_{:016x}", options_.random_id());
+    std::string id = fmt::format("{}{:016x}", kFreshPrefix, options_.random_id());
     if (!IdTaken(id)) return id;
   }
+}
+
+void StateCache::Rename(Conversation* c, std::string id) {
+  by_id_.erase(c->id_);
+  const std::string from = std::exchange(c->id_, std::move(id));
+  by_id_.emplace(c->id_, c->owner_);
+  c->named_ = IsGivenName(c->id_);
+  if (rename_hook_) rename_hook_(from, c->id_);
+}
+
+void StateCache::TakeId(Conversation* c, const std::string& id) {
+  if (c->id_ == id) return;
+  if (Conversation* const before = FindById(id)) Rename(before, FreshId());
+  Rename(c, id);
 }
 
 // Bound, without state.
 Conversation* StateCache::NewConversation(std::string id, TokenView tokens) {
   auto owned = std::make_unique<Conversation>();
   Conversation* const c = owned.get();
-  c->id_ = std::move(id);
+  c->id_ = id.empty() ? FreshId() : std::move(id);
+  c->named_ = IsGivenName(c->id_);
   c->owner_ = next_owner_++;
   c->bound_ = true;
   c->tokens_ = std::make_shared<TokenSequence>(tokens);

@@ -90,7 +90,9 @@ struct PrefixMatch {
 };
 
 struct BeginOptions {
-  std::string id;  // wanted for a new conversation; ignored when taken
+  // The conversation is this one from now on, whatever it was before; what had the id until now
+  // goes on under a fresh one. Empty: as it was matched, or a fresh one.
+  std::string id;
   // Where checkpoints are worth keeping, any order: system end, before the reply, cache marks.
   std::vector<CheckpointMark> marks;
   bool with_draft = false;  // a conversation from position 0 gets draft parts
@@ -98,13 +100,14 @@ struct BeginOptions {
 
 // A conversation as the store read it. Pages and states come from SharedPages and AllocateX.
 struct RestoredConversation {
-  std::string id;
+  std::string id;    // empty: a fresh one
   TokenView tokens;  // of n_computed tokens
   std::optional<TokenKey> next_token;
   std::vector<BlockPtr> pages;  // PagesFor(tokens.size())
   BlockPtr running;             // at tokens.size()
   std::vector<Checkpoint> checkpoints;
-  bool has_draft = false, pinned = false, named = false;
+  bool has_draft = false, pinned = false;
+  std::string forked_from;  // when it is only a beginning of that one
 };
 
 struct DiskPoint {
@@ -120,6 +123,8 @@ enum class EvictAnswer : uint8_t {
   kSaving,   // a save has begun: it stays until RegisterDisk tells that it is there
 };
 using EvictHook = std::function<EvictAnswer(const Conversation&)>;
+// Told when a conversation goes on under another id. What is on disk stays under the old one.
+using RenameHook = std::function<void(const std::string& from, const std::string& to)>;
 
 enum class GiveBack : uint8_t {
   kFreeBuffers,  // pooled buffers nobody uses
@@ -159,8 +164,9 @@ class StateCache {
   StateCache& operator=(const StateCache&) = delete;
 
   // --- Finding ---
-  // The longest resumable prefix of at most prompt.size() - 1 tokens. O(prompt).
-  PrefixMatch Find(TokenView prompt) const;
+  // The longest resumable prefix of at most prompt.size() - 1 tokens; among equally long ones that
+  // of conversation `named`, if it ends there. O(prompt).
+  PrefixMatch Find(TokenView prompt, std::string_view named = {}) const;
 
   // --- Bound conversations ---
   // Binds the match's conversation when the prompt goes on at its live end, else a new one that
@@ -217,6 +223,7 @@ class StateCache {
   void UnregisterDisk(const std::string& id);
   bool OnDisk(const Conversation& c) const;  // all of n_computed()
   void set_evict_hook(EvictHook hook) { evict_hook_ = std::move(hook); }
+  void set_rename_hook(RenameHook hook) { rename_hook_ = std::move(hook); }
 
   // --- Memory ---
   // Gives at least `bytes` back to the system if this level can. Returns the bytes.
@@ -244,6 +251,8 @@ class StateCache {
   Conversation* ByOwner(OwnerId owner) const;  // null: not in RAM
   std::string FreshId();
   bool IdTaken(std::string_view id) const;
+  void Rename(Conversation* c, std::string id);
+  void TakeId(Conversation* c, const std::string& id);
   size_t page_tokens() const { return options_.trunk->page_tokens(); }
   void Ref(const Conversation& c, StateBlock* block);
   void Unref(const Conversation& c, StateBlock* block);
@@ -262,6 +271,7 @@ class StateCache {
 
   // Finding and beginning (state_cache_find.cc).
   void FindAmongBound(TokenView prompt, PrefixMatch* match) const;
+  void PreferNamed(TokenView prompt, std::string_view named, PrefixMatch* match) const;
   MatchSource SourceOf(const Conversation& donor, const PrefixMatch& match) const;
   MatchLimit LimitOf(TokenView prompt, const PrefixMatch& match) const;
   Result<Conversation*> Continue(Conversation* c, const PrefixMatch& match, TokenView prompt);
@@ -298,6 +308,7 @@ class StateCache {
   std::map<std::string, DiskEntry, std::less<>> disk_;
   std::unordered_map<OwnerId, std::string> disk_ids_;
   EvictHook evict_hook_;
+  RenameHook rename_hook_;
   OwnerId next_owner_ = 1;
   uint64_t use_clock_ = 0;
   size_t parked_bytes_ = 0;

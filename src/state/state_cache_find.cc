@@ -7,7 +7,7 @@
 
 namespace holdfast {
 
-PrefixMatch StateCache::Find(TokenView prompt) const {
+PrefixMatch StateCache::Find(TokenView prompt, std::string_view named) const {
   const IndexMatch found = index_.Find(prompt);
   PrefixMatch match;
   match.common = found.common;
@@ -28,6 +28,7 @@ PrefixMatch StateCache::Find(TokenView prompt) const {
     match.conversation = disk_ids_.at(found.owner);
   }
   FindAmongBound(prompt, &match);
+  if (!named.empty()) PreferNamed(prompt, named, &match);
   if (const Conversation* const donor = ByOwner(match.owner_)) {
     match.conversation = donor->id_;
     match.source = SourceOf(*donor, match);
@@ -69,6 +70,17 @@ void StateCache::FindAmongBound(TokenView prompt, PrefixMatch* match) const {
   }
 }
 
+void StateCache::PreferNamed(TokenView prompt, std::string_view named, PrefixMatch* match) const {
+  const auto it = by_id_.find(named);
+  const Conversation* const c = it == by_id_.end() ? nullptr : ByOwner(it->second);
+  if (c == nullptr || c->bound_ || c->n_computed_ == 0 || c->n_computed_ != match->position ||
+      FirstDifference(c->tokens(), prompt) < c->n_computed_) {
+    return;
+  }
+  match->owner_ = c->owner_;
+  match->live_end = true;
+}
+
 MatchSource StateCache::SourceOf(const Conversation& donor, const PrefixMatch& match) const {
   if (match.live_end && !donor.bound_) return MatchSource::kLive;
   if (donor.bound_) return MatchSource::kBorrowed;
@@ -97,12 +109,10 @@ Result<Conversation*> StateCache::Begin(const PrefixMatch& match, TokenView prom
     return FailedPreconditionError(
         fmt::format("conversation {}: on disk, must be loaded first", match.conversation));
   }
-  const bool named = !options.id.empty() && !IdTaken(options.id);
   Conversation* c = nullptr;
   if (match.source == MatchSource::kNone) {
-    c = NewConversation(named ? options.id : FreshId(), prompt);
+    c = NewConversation(FreshId(), prompt);
     c->has_draft_ = options.with_draft && options_.draft != nullptr;
-    c->named_ = named;
   } else {
     Conversation* const donor = ByOwner(match.owner_);
     if (donor == nullptr || match.position >= prompt.size() ||
@@ -111,13 +121,15 @@ Result<Conversation*> StateCache::Begin(const PrefixMatch& match, TokenView prom
       return FailedPreconditionError(
           fmt::format("conversation {}: no longer what was matched", match.conversation));
     }
-    if (match.source == MatchSource::kLive) {
+    // Somebody's conversation of another name stays his.
+    const bool is_theirs = !options.id.empty() && donor->named_ && donor->id_ != options.id;
+    if (match.source == MatchSource::kLive && !is_theirs) {
       HF_ASSIGN_OR_RETURN(c, Continue(donor, match, prompt));
     } else {
-      HF_ASSIGN_OR_RETURN(c, Branch(*donor, match, prompt, named ? options.id : FreshId()));
-      c->named_ = named;
+      HF_ASSIGN_OR_RETURN(c, Branch(*donor, match, prompt, FreshId()));
     }
   }
+  if (!options.id.empty()) TakeId(c, options.id);
   c->marks_ = PlanCheckpoints(options_.policy, c->n_computed_, prompt.size(), options.marks);
   ++counts_.n_begun[static_cast<size_t>(match.source)];
   counts_.n_tokens_reused += c->n_computed_;
@@ -157,6 +169,7 @@ Result<Conversation*> StateCache::Branch(const Conversation& donor, const Prefix
       ShareInto(donor, match.position, std::move(running), std::move(id), prompt);
   c->n_returns_ = n_returns;
   c->n_borrowed_ = match.position;
+  c->forked_from_ = donor.id_;
   // The donor's live end is as good a place to come back to from here; it costs nothing yet.
   if (match.live_end) {
     AddCheckpoint(c, match.position, CheckpointKind::kTurnEnd, c->running_);
@@ -196,6 +209,7 @@ Result<Conversation*> StateCache::Fork(std::string_view id, std::string new_id) 
                 source->tokens().Prefix(n));
   c->named_ = true;
   c->n_borrowed_ = n;
+  c->forked_from_ = source->id_;
   c->n_returns_ = source->n_returns_;
   c->next_token_ = source->n_tokens() > n ? source->tokens().key(n) : source->next_token_;
   SetBound(c, false);

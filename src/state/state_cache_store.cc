@@ -15,7 +15,8 @@ ConversationSnapshot StateCache::Snapshot(const Conversation& c) const {
   snapshot.next_token = c.n_tokens() > n ? c.tokens().key(n) : c.next_token_;
   snapshot.has_draft = c.has_draft_;
   snapshot.pinned = c.pinned_;
-  snapshot.named = c.named_;
+  snapshot.forked_from = c.forked_from_;
+  snapshot.fork_position = std::min(c.n_borrowed_, n);
   const int64_t n_pages = options_.trunk->PagesFor(n);
   for (int64_t i = 0; i < n_pages; ++i) snapshot.pages.emplace_back(c.pages_[i]);
   if (n > 0) snapshot.running = BlockReader(c.running_);
@@ -77,7 +78,7 @@ Status CheckRestored(const RestoredConversation& r, const StateLayout& layout) {
 }  // namespace
 
 Result<Conversation*> StateCache::Adopt(RestoredConversation restored) {
-  if (by_id_.find(restored.id) != by_id_.end()) {
+  if (!restored.id.empty() && by_id_.find(restored.id) != by_id_.end()) {
     return AlreadyExistsError(fmt::format("conversation {}: already in memory", restored.id));
   }
   HF_RETURN_IF_ERROR(CheckRestored(restored, *options_.trunk));
@@ -88,7 +89,8 @@ Result<Conversation*> StateCache::Adopt(RestoredConversation restored) {
   Conversation* const c = NewConversation(restored.id, restored.tokens);
   c->has_draft_ = restored.has_draft && options_.draft != nullptr;
   c->pinned_ = restored.pinned;
-  c->named_ = restored.named;
+  c->forked_from_ = restored.forked_from;
+  if (!restored.forked_from.empty()) c->n_borrowed_ = n;
   c->next_token_ = restored.next_token;
   if (n % page_tokens() != 0) restored.pages.back()->writer = c->owner_;
   for (BlockPtr& page : restored.pages) PushPage(c, std::move(page));

@@ -325,13 +325,41 @@ TEST_F(StateCacheTest, StaleMatchIsRefused) {
   EXPECT_EQ(h_.cache().Begin({}, Ids{}).status().code(), StatusCode::kInvalidArgument);
 }
 
-TEST_F(StateCacheTest, NamesAreKeptAndNotGivenTwice) {
-  EXPECT_EQ(h_.Run(Text(20, 1), {.id = "mine"}).id, "mine");
-  EXPECT_NE(h_.Run(Text(20, 2), {.id = "mine"}).id, "mine");
+TEST_F(StateCacheTest, TheLatestToAskForANameHasIt) {
+  std::vector<std::pair<std::string, std::string>> renamed;
+  h_.cache().set_rename_hook(
+      [&](const auto& from, const auto& to) { renamed.emplace_back(from, to); });
+  const Turn first = h_.Run(Text(20, 1), {.id = "mine"});
+  EXPECT_EQ(first.id, "mine");
+  const Turn more = h_.Run(first.tokens + Text(5, 3), {.id = "mine"});
+  EXPECT_EQ(more.id, "mine");
+  EXPECT_EQ(h_.cache().List().size(), 1u);
+  const size_t n = renamed.size();
+  const Turn second = h_.Run(Text(20, 2), {.id = "mine"});
+  EXPECT_EQ(second.id, "mine");
+  // The one before is found by its tokens, under an id of its own.
+  ASSERT_EQ(renamed.size(), n + 2);
+  EXPECT_EQ(renamed[n].first, "mine");
+  const Turn third = h_.Run(more.tokens + Text(5, 4));
+  EXPECT_EQ(third.id, renamed[n].second);
+  EXPECT_EQ(third.match.source, MatchSource::kLive);
+  // Another's conversation stays his; what goes on from it is a new one.
+  EXPECT_EQ(h_.Run(second.tokens + Text(5, 5), {.id = "yours"}).id, "yours");
+  EXPECT_EQ(h_.cache().FindById("mine")->tokens().size(),
+            static_cast<int64_t>(second.tokens.size()) - 1);
+  // Among equals the named one.
+  ASSERT_TRUE(h_.cache().Fork("mine", "copy").ok());
+  for (const char* name : {"copy", "mine", "copy"}) {
+    EXPECT_EQ(h_.cache().Find(second.tokens + Text(5, 6), name).conversation, name);
+  }
+}
+
+TEST_F(StateCacheTest, ForksNeedAnOriginAndAFreeName) {
+  h_.Run(Text(20, 1), {.id = "mine"});
   EXPECT_EQ(h_.cache().Fork("mine", "mine").status().code(), StatusCode::kAlreadyExists);
   EXPECT_EQ(h_.cache().Fork("nobody", "x").status().code(), StatusCode::kNotFound);
   EXPECT_EQ(h_.cache().SetPinned("nobody", true).code(), StatusCode::kNotFound);
-  EXPECT_EQ(h_.cache().List().size(), 2u);
+  EXPECT_EQ((*h_.cache().Fork("mine", "copy"))->forked_from(), "mine");
 }
 
 #ifndef NDEBUG

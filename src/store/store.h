@@ -55,6 +55,9 @@ std::string DefaultStoreDir(std::string_view xdg_state_home, std::string_view ho
 // [A-Za-z0-9._-], no leading dot.
 Status CheckPlainFileName(std::string_view name);
 
+// OK for 1 to 128 of [A-Za-z0-9._:-], no leading dot.
+Status CheckConversationId(std::string_view id);
+
 class Store {
  public:
   // Without keys the store can be listed and tended, not saved to or loaded from.

@@ -119,9 +119,6 @@ Status QuarantinePartUsers(StoreCore* core, int64_t part, const std::string& rea
 std::string TagsToText(const std::vector<std::string>& tags);
 std::vector<std::string> TagsFromText(std::string_view text);
 
-// OK for 1 to 128 of [A-Za-z0-9._:-].
-Status CheckConversationId(std::string_view id);
-
 }  // namespace holdfast
 
 #endif  // HOLDFAST_STORE_STORE_CORE_H_
