@@ -32,6 +32,9 @@ async function testKey(browser) {
   await page.reload();
   await page.waitForSelector('.server.ready');
   check('a reload does not ask again', await page.locator('dialog').count() === 0);
+  await tab(page, 'about');
+  await page.getByRole('button', { name: 'Forget the API key' }).click();
+  await page.waitForSelector('dialog input[type=password]');
   await close(page, 'key');
   server.child.kill('SIGTERM');
   await server.exited;

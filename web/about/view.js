@@ -1,8 +1,9 @@
 // The About tab: what runs here, and how clients reach it.
 
-import { hasKey } from '../lib/api.js';
+import { forgetKey, hasKey } from '../lib/api.js';
 import { h } from '../lib/dom.js';
 import { bytes, count, duration } from '../lib/format.js';
+import { icon } from '../lib/icons.js';
 import { codeBlock } from '../markdown/render.js';
 import { snippets } from './snippets.js';
 
@@ -89,8 +90,13 @@ export class AboutView {
     const base = new URL('.', document.baseURI).href.replace(/\/$/, '');
     const rows = [['OpenAI', `${base}/v1`], ['Anthropic', base], ['llama.cpp', base],
       ['Prometheus', `${base}/metrics`], ['Health', `${base}/health`]];
+    const forget = () => {
+      forgetKey();
+      location.reload();
+    };
     return h('section.card', h('header', h('h2', 'Addresses')), definition(rows.map(([name, address]) =>
-      [name, h('span.mono', address)])));
+      [name, h('span.mono', address)])), hasKey() ? h('p.forget', h('button.button', { type: 'button',
+      onclick: forget }, icon('key', 16), 'Forget the API key in this browser')) : null);
   }
 
   showClients(model) {

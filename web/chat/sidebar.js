@@ -1,6 +1,6 @@
 // The chats of this browser, newest first, with where the server has them.
 
-import { h } from '../lib/dom.js';
+import { h, replaceKeepingFocus } from '../lib/dom.js';
 import { ago } from '../lib/format.js';
 import { icon } from '../lib/icons.js';
 
@@ -29,7 +29,7 @@ export class Sidebar {
 
   // `conversations`: of the server by id, or null when they are not known.
   show(chats, current, conversations) {
-    this.list.replaceChildren(...chats.map((chat) => this.item(chat, chat.id === current,
+    replaceKeepingFocus(this.list, chats.map((chat) => this.item(chat, chat.id === current,
       conversations)));
     if (chats.length === 0) this.list.append(h('li.muted.small.none', 'Chats appear here.'));
   }
@@ -39,10 +39,10 @@ export class Sidebar {
       ? placeOf(conversations.get(chat.conversations[0])) : null;
     const action = (name, label, run) => h('button.icon-button', { type: 'button',
       'aria-label': `${label}: ${chat.title || 'New chat'}`, title: label,
-      onclick: () => run(chat.id) }, icon(name, 15));
+      dataset: { key: `${name} ${chat.id}` }, onclick: () => run(chat.id) }, icon(name, 15));
     return h('li', { class: isCurrent ? 'current' : null },
       h('button.open', { type: 'button', 'aria-current': isCurrent ? 'true' : null,
-        onclick: () => this.actions.open(chat.id) },
+        dataset: { key: chat.id }, onclick: () => this.actions.open(chat.id) },
       h('span.title', chat.title || 'New chat'),
       h('span.when', ago(Date.now() - chat.used),
         place ? h(`span.place.${place}`, PLACES[place]) : null)),

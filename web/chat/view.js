@@ -55,9 +55,13 @@ export class ChatView {
     panel.addEventListener('keydown', (event) => {
       if (event.key !== 'Escape') return;
       if (panel.classList.contains('with-sidebar')) this.toggleSidebar(false);
+      else if (this.settingsPlace.contains(event.target)) this.toggleSettings();
       else this.stop();
     });
     onOtherWindow(() => this.showSidebar());
+    setInterval(() => {
+      if (!document.hidden && !panel.hidden) this.showSidebar();  // times go on
+    }, 30_000);
     window.addEventListener('pagehide', () => {
       for (const { chat } of this.running.values()) saveChat(chat);
     });

@@ -2,7 +2,7 @@
 
 import { listChats } from '../chat/chats.js';
 import { get } from '../lib/api.js';
-import { h, setText } from '../lib/dom.js';
+import { h, replaceKeepingFocus, setText } from '../lib/dom.js';
 import { ago, bytes, count, percent, plural } from '../lib/format.js';
 import { icon } from '../lib/icons.js';
 import { SOURCES, sourceChip } from '../lib/reuse.js';
@@ -121,10 +121,7 @@ export class ConversationsView {
     this.uses = usesOf(this.sampler.requests);
     this.chats = new Map(listChats().flatMap((chat) =>
       (chat.conversations ?? []).map((name) => [name, chat])));
-    // Focus stays where it was although the list is new.
-    const focused = document.activeElement?.closest?.('[data-key]')?.dataset.key;
-    this.list.replaceChildren(...shown.map((c) => this.item(c)));
-    if (focused) this.list.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+    replaceKeepingFocus(this.list, shown.map((c) => this.item(c)));
     this.note.hidden = shown.length > 0;
     this.note.replaceChildren(...(this.error ? [h('h2', 'The conversations could not be listed'),
       this.error.message] : all.length > 0 ? ['None of them fits.'] : [h('h2', 'Nothing is kept yet'),

@@ -33,6 +33,14 @@ function keep(value, remember) {
   } catch { /* then only until the page is closed */ }
 }
 
+export function forgetKey() {
+  key = null;
+  try {
+    localStorage.removeItem(KEY);
+    sessionStorage.removeItem(KEY);
+  } catch { /* nothing was kept */ }
+}
+
 let asking = null;
 // One dialog for all the requests that wait for it.
 function askForKey(wrong) {

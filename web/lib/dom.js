@@ -58,9 +58,17 @@ export function svg(tag, ...rest) {
 
 export const $ = (selector, root = document) => root.querySelector(selector);
 
-// Replaces the children of `element` only where they differ, so that focus and selection stay.
+// Only when it differs, so that a selection stays.
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
+}
+
+// New children for `element`; the focus stays on what has the same data-key.
+export function replaceKeepingFocus(element, children) {
+  const focused = element.contains(document.activeElement)
+    ? document.activeElement.closest('[data-key]')?.dataset.key : null;
+  element.replaceChildren(...children);
+  if (focused) $(`[data-key="${CSS.escape(focused)}"]`, element)?.focus({ preventScroll: true });
 }
 
 // Tells screen readers, once.

@@ -15,7 +15,7 @@ export function bytes(n) {
     n /= 1024;
     i += 1;
   }
-  return `${i === 0 || n >= 100 ? Math.round(n) : n.toPrecision(n >= 10 ? 3 : 2)} ${units[i]}`;
+  return `${i === 0 || n >= 100 ? Math.round(n) : Number(n.toPrecision(n >= 10 ? 3 : 2))} ${units[i]}`;
 }
 
 export function duration(ms) {

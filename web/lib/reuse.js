@@ -95,8 +95,9 @@ function details({ reuse, timings = {}, seed, conversation, finish }) {
 
 const sentence = (text) => (text ? `${text[0].toUpperCase()}${text.slice(1)}.` : '');
 
-// Every prompt begins alike: so few tokens are said, but are no news.
-const FEW = 4;
+// Every prompt begins alike, and ends with what opens the reply: so few tokens are said, but are no
+// news.
+const FEW = 8;
 
 // The result in a few words: good news, bad news, or neither.
 function verdict({ again, reused }, limit) {

@@ -30,13 +30,18 @@ function linePath(points, x, y) {
   }).join('');
 }
 
+// Whole minutes that the points fill: 1 to 10, so that a page that was just opened shows something.
+function spanOf(series, now) {
+  const first = Math.min(now, ...series.map(({ points }) => points[0]?.[0] ?? now));
+  return [1, 2, 4, 10].find((minutes) => now - first <= minutes * 60_000 + 2000) * 60_000 || 600_000;
+}
+
 // Lines over the last minutes. `series`: [{ source, quiet, points: [[time, value | null]] }]; the one
 // that is not quiet is read out.
 export class LinePlot {
-  constructor({ title, format, base = 10, minutes = 4 }) {
+  constructor({ title, format, base = 10 }) {
     this.format = format;
     this.base = base;
-    this.span = minutes * 60_000;
     this.title = title;
     this.svg = svg('svg.plot', { role: 'img', 'aria-label': title });
     this.readout = h('span.readout.numeric');
@@ -48,6 +53,7 @@ export class LinePlot {
   set(series, now) {
     this.series = series;
     this.now = now;
+    this.span = spanOf(series, now);
     const width = Math.max(200, this.svg.clientWidth || 480);
     const from = now - this.span;
     this.width = width;
@@ -56,27 +62,18 @@ export class LinePlot {
     const x = (time) => LEFT + ((time - from) / this.span) * (width - LEFT - 6);
     const y = (value) => TOP + (1 - value / max) * (HEIGHT - TOP - BOTTOM);
     const parts = [0, 0.5, 1].map((share) => [
-      svg('line.grid', { x1: LEFT, x2: width - 6, y1: y(max * share), y2: y(max * share) }),
+      svg('line.rule', { x1: LEFT, x2: width - 6, y1: y(max * share), y2: y(max * share) }),
       svg('text.axis', { x: LEFT - 7, y: y(max * share) + 4, 'text-anchor': 'end' },
         this.format(max * share)),
     ]);
-    const minute = this.span / 60_000;
-    for (const back of [minute, Math.round(minute / 2), 0]) {
-      parts.push(svg('text.axis', { x: x(now - back * 60_000), y: HEIGHT - 3,
-        'text-anchor': back === minute ? 'start' : back === 0 ? 'end' : 'middle' },
-      back === 0 ? 'now' : `-${back} min`));
+    for (const [back, anchor] of [[this.span, 'start'], [this.span / 2, 'middle'], [0, 'end']]) {
+      parts.push(svg('text.axis', { x: x(now - back), y: HEIGHT - 3, 'text-anchor': anchor },
+        back === 0 ? 'now' : back < 60_000 ? `-${back / 1000} s` : `-${back / 60_000} min`));
     }
     for (const one of shown) {
       const path = linePath(one.points, x, y);
       if (!path) continue;
       parts.push(svg(`path.line.${one.source}`, { d: path }));
-      if (!one.quiet) {
-        const real = one.points.filter(([, v]) => v !== null && v !== undefined);
-        if (real.length > 1 && real.length === one.points.length) {
-          parts.push(svg(`path.area.${one.source}`, { d: `${path}L${x(real.at(-1)[0]).toFixed(1)} ` +
-            `${y(0)}L${x(real[0][0]).toFixed(1)} ${y(0)}Z` }));
-        }
-      }
     }
     this.cursor = svg('line.cursor', { y1: TOP, y2: HEIGHT - BOTTOM, visibility: 'hidden' });
     this.svg.setAttribute('viewBox', `0 0 ${width} ${HEIGHT}`);

@@ -161,7 +161,10 @@ export class MonitorView {
     const requests = this.sampler.requests.slice(-SHOWN_ROWS).reverse();
     this.table.hidden = requests.length === 0;
     if (this.table.hidden) return;
-    const key = String(requests[0].number);
+    // Built again only for news, so that it can be scrolled and selected; "ago" goes on slowly.
+    const key = `${requests[0].number} ${Math.floor(Date.now() / 10_000)}`;
+    if (this.table.dataset.key === key) return;
+    const scrolled = this.table.querySelector('.table-scroll')?.scrollLeft ?? 0;
     const header = h('header', h('h2', 'Last requests'));
     const cells = (r) => [h('td', h('span', { title: clock(r.finished_ms) },
       ago(Date.now() - r.finished_ms))), h('td', sourceChip(r.reuse.source)),
@@ -174,5 +177,6 @@ export class MonitorView {
       h('thead', h('tr', ['When', 'State', 'Reused', 'Again', 'New', 'Waited', 'First token', 'Speed',
         'Why not more'].map((name, i) => h(i >= 2 && i <= 7 ? 'th.right' : 'th', { scope: 'col' }, name)))),
       h('tbody', requests.map((r) => h('tr', cells(r)))))));
+    this.table.querySelector('.table-scroll').scrollLeft = scrolled;
   }
 }
