@@ -4,6 +4,7 @@
 #include <random>
 
 #include "token/test_support.h"
+#include "token/tool_schema.h"
 #include "token/utf8.h"
 
 namespace holdfast {
@@ -324,6 +325,15 @@ TEST(ReplyParserTest, RandomIdsNeverBreakIt) {
     }
     ParseIds(ids, {.starts_in_think = random() % 2 == 0});
     if (testing::Test::HasFailure()) FAIL() << "seed " << kSeed << " round " << round;
+  }
+}
+
+// nlohmann-json reads a zero byte as the end of the text.
+TEST(ArgumentJsonTest, AValueWithAZeroByteIsAString) {
+  const std::string text("3\0\0O", 4);
+  for (const ParameterType type : {ParameterType::kUnknown, ParameterType::kMixed,
+                                   ParameterType::kJson, ParameterType::kString}) {
+    EXPECT_EQ(ArgumentJson(text, type), R"("3\u0000\u0000O")");
   }
 }
 

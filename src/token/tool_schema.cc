@@ -117,6 +117,8 @@ std::string ArgumentJson(std::string_view text, ParameterType type) {
     if (trimmed == "False") return "false";
     if (trimmed == "None") return "null";
   }
+  // The JSON reader takes a zero byte for the end.
+  if (trimmed.find('\0') != std::string_view::npos) return JsonString(text);
   // Where strings are allowed too, text in quotes is a string that has quotes in it.
   const bool quoted = trimmed.starts_with('"');
   if ((!quoted || type == ParameterType::kJson) && Json::accept(trimmed)) {
