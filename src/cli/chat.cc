@@ -211,6 +211,7 @@ Status ChatLoop(const std::shared_ptr<const ModelService>& model, const ChatOpti
 Status RunChat(const ChatOptions& options, std::ostream& out) {
   HF_ASSIGN_OR_RETURN(const EngineOptions engine_options, ToEngineOptions(options.model));
   HF_ASSIGN_OR_RETURN(const LoadedModel loaded, LoadModel(engine_options, TerminalProgress()));
+  PrintNotes(*loaded.engine);
   const bool interactive = ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0;
   if (interactive) {
     out << fmt::format("{}, context of {} tokens. /help lists the commands.\n",

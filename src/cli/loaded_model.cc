@@ -41,4 +41,8 @@ Engine::Progress TerminalProgress() {
   };
 }
 
+void PrintNotes(const Engine& engine) {
+  for (const std::string& note : engine.plan().notes) fmt::print(stderr, "note: {}\n", note);
+}
+
 }  // namespace holdfast::cli

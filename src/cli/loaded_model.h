@@ -21,6 +21,8 @@ Result<LoadedModel> LoadModel(const EngineOptions& options, const Engine::Progre
 
 // Shows loading on a terminal's standard error as one changing line; nothing elsewhere.
 Engine::Progress TerminalProgress();
+// What the plan had to change or leave out, to standard error.
+void PrintNotes(const Engine& engine);
 
 }  // namespace holdfast::cli
 

@@ -5,10 +5,12 @@
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <new>
 
 #include "base/version.h"
 #include "cli/commands.h"
@@ -23,6 +25,7 @@ void NameEnvironmentTwins(CLI::App* command) {
   for (CLI::Option* option : command->get_options()) {
     if (option->get_lnames().empty() || option->get_lnames().front() == "help") continue;
     if (option->get_group().empty()) continue;  // not for people
+    if (!option->get_envname().empty()) continue;
     std::string name = "HOLDFAST_";
     for (const char c : option->get_lnames().front()) {
       name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
@@ -37,6 +40,19 @@ void StartLogging(bool verbose) {
   logger->set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %v");
   logger->set_level(verbose ? spdlog::level::info : spdlog::level::warn);
   spdlog::set_default_logger(std::move(logger));
+}
+
+Status RunOne(const Command& command) {
+  Status status;
+  try {
+    status = command.run();
+  } catch (const std::bad_alloc&) {
+    status = ResourceExhaustedError("out of memory");
+  }
+  errno = 0;
+  std::cout.flush();
+  if (status.ok() && !std::cout) return ErrnoError(errno == 0 ? EIO : errno, "standard output");
+  return status;
 }
 
 }  // namespace
@@ -60,8 +76,7 @@ int Main(int argc, char** argv) {
   for (const Command& command : commands) {
     if (!command.app->parsed()) continue;
     StartLogging(command.logs);
-    const Status status = command.run();
-    std::cout.flush();
+    const Status status = RunOne(command);
     spdlog::shutdown();
     if (status.ok()) return kDone;
     fmt::print(stderr, "holdfast: {}\n", status.message());

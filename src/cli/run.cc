@@ -128,6 +128,7 @@ Status RunRun(const RunOptions& options, std::ostream& out) {
   HF_ASSIGN_OR_RETURN(EngineOptions engine_options, ToEngineOptions(options.model));
   engine_options.profile = options.profile.Make();
   HF_ASSIGN_OR_RETURN(const LoadedModel loaded, LoadModel(engine_options, TerminalProgress()));
+  PrintNotes(*loaded.engine);
   HF_ASSIGN_OR_RETURN(Prompt prompt, MakePrompt(options, *loaded.service));
   prompt.request.sampling = loaded.service->default_sampling;
   SetSampling(options, &prompt.request.sampling);

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -74,6 +75,15 @@ TEST_F(SynthTest, AModelLargerThanTheDiskIsRefusedBeforeWriting) {
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
   EXPECT_THAT(status.message(), HasSubstr("GB free"));
   EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(SynthTest, ADeviceIsNotReplacedByAFile) {
+  SynthOptions options{.preset = "tiny"};
+  options.out_path = path_ + ".fifo";
+  ASSERT_EQ(mkfifo(options.out_path.c_str(), 0600), 0);
+  EXPECT_THAT(RunSynth(options, out_).message(), HasSubstr("is not a regular file"));
+  EXPECT_TRUE(std::filesystem::is_fifo(options.out_path));
+  std::filesystem::remove(options.out_path);
 }
 
 TEST_F(SynthTest, WrongOptionsAreNamed) {

@@ -19,9 +19,15 @@ Result<std::string> ReadFile(const std::string& path) {
   };
   std::unique_ptr<std::FILE, Close> file(path == "-" ? stdin : std::fopen(path.c_str(), "rb"));
   if (file == nullptr) return ErrnoError(errno, path);
+  constexpr size_t kMaxBytes = size_t{1} << 30;
   std::string text;
   char buffer[1 << 16];
-  while (const size_t n = std::fread(buffer, 1, sizeof(buffer), file.get())) text.append(buffer, n);
+  while (const size_t n = std::fread(buffer, 1, sizeof(buffer), file.get())) {
+    if (text.size() + n > kMaxBytes) {
+      return InvalidArgumentError(fmt::format("{}: longer than {} bytes", path, kMaxBytes));
+    }
+    text.append(buffer, n);
+  }
   if (std::ferror(file.get()) != 0) return ErrnoError(errno, path);
   return text;
 }

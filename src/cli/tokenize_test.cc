@@ -43,5 +43,14 @@ TEST(TokenizeTest, MissingFilesAreNamed) {
   EXPECT_THAT(status.message(), testing::HasSubstr("/none.txt"));
 }
 
+TEST(TokenizeTest, AFolderIsAnError) {
+  std::ostringstream out;
+  const std::string folder = testing::TempDir();
+  const Status status = RunTokenize(
+      {std::string(HOLDFAST_SOURCE_DIR) + "/tests/fixtures/tinyA-bf16.gguf", folder}, out);
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(status.message(), testing::HasSubstr(folder));
+}
+
 }  // namespace
 }  // namespace holdfast

@@ -1,6 +1,7 @@
 #include "weights/gguf_writer.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -223,6 +224,11 @@ Status GgufWriter::WriteData(int fd, const std::string& path, uint64_t data_star
 }
 
 Status GgufWriter::WriteFile(const std::string& path, int n_threads) const {
+  // A rename would put a file in the place of a device.
+  struct stat existing;
+  if (::stat(path.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode)) {
+    return InvalidArgumentError(path + ": exists and is not a regular file");
+  }
   const std::string temporary = path + ".tmp";
   const FdCloser file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
   if (file.fd < 0) return ErrnoError(errno, temporary);
