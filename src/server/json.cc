@@ -23,6 +23,10 @@ Status CheckLimits(std::string_view text, const JsonLimits& limits) {
       }
       continue;
     }
+    if (c == '\0') {  // the parser would take it for the end
+      return InvalidArgumentError(
+          fmt::format("the body is not valid JSON: a zero byte at byte {}", i));
+    }
     if (c == '"') {
       in_string = true;
     } else if (c == '[' || c == '{') {

@@ -42,7 +42,8 @@ TEST(JsonTest, RefusesWhatIsNotJson) {
                                  "[01]",
                                  "[+1]",
                                  "[.5]",
-                                 "// c\n1"}) {
+                                 "// c\n1",
+                                 std::string("{}\0x", 4)}) {
     const Result<Json> json = ParseJson(text);
     ASSERT_FALSE(json.ok()) << text;
     EXPECT_EQ(json.status().code(), StatusCode::kInvalidArgument);
