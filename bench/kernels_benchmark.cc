@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/half.h"
-#include "bench/kernels_peak.h"
+#include "bench/machine_peak.h"
 #include "ops/cpu/kernels.h"
 
 namespace holdfast {
@@ -209,8 +209,9 @@ void Register(const KernelTable* kernels) {
 
 int main(int argc, char** argv) {
   using namespace holdfast;
-  g_read_peak = StreamingReadBytesPerSecond();
-  g_int8_peak = Int8DotOpsPerSecond();
+  // CPU time of one thread, as the rates of Google Benchmark are.
+  g_read_peak = StreamingReadBytesPerSecond(1, PeakClock::kThread);
+  g_int8_peak = MeasureInt8Dot(1, PeakClock::kThread).ops_per_s;
   std::printf("one core: streaming read %.1f GB/s, int8 dot %.0f GOP/s\n", g_read_peak / 1e9,
               g_int8_peak / 1e9);
   int n = 0;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "cli/bench.h"
 #include "cli/chat.h"
 #include "cli/find_model.h"
 #include "cli/inspect.h"
@@ -193,6 +194,38 @@ Command VerifyCommand(CLI::App* parent) {
   return {app, false, [options] { return RunVerifyCommand(*options, std::cout); }};
 }
 
+Command BenchCommand(CLI::App* parent) {
+  const auto options = std::make_shared<BenchCommandOptions>();
+  CLI::App* app = parent->add_subcommand(
+      "bench", "measure prefill, decode, parking and saving against what the machine could do");
+  AddModelFlags(app, &options->model);
+  app->add_option("--mtp", options->model.mtp,
+                  "draft-head sidecar (GGUF), or off; default: one beside the model");
+  app->add_option("--prefill", options->prefill,
+                  "tokens of the prompts that are read: A,B; 0: none");
+  app->add_option("--decode", options->decode, "tokens of a reply; 0: none")->capture_default_str();
+  app->add_option("--depth", options->depth, "tokens that are there already: A,B");
+  app->add_option("--slots", options->slots, "replies that are decoded together: A,B");
+  app->add_option("--draft", options->model.draft,
+                  "guesses by the draft head: auto (with and without), on, off or a number")
+      ->capture_default_str();
+  app->add_option("--repeat", options->repeat, "runs of each figure; 0: up to 5, for some seconds");
+  app->add_flag("--no-state", options->no_state, "leave out park, restore, save and load");
+  app->add_option("--dir", options->dir,
+                  "folder for what is saved; default: where temporary files go");
+  app->add_option("--memory-limit", options->memory_limit,
+                  "RAM this process may take; default: what the host and its cgroups allow");
+  app->add_flag("--json", options->json, "print one JSON object for each figure, a line each");
+  app->add_option("--compare", options->compare, "an earlier --json run to compare with");
+  // HOLDFAST_STORE is the folder that `serve --store` names.
+  app->add_flag("--store", options->store, "measure saving and loading against the disk instead")
+      ->envname("HOLDFAST_BENCH_STORE");
+  app->add_option("--bytes", options->bytes, "with --store: SIZE of what is saved")
+      ->capture_default_str();
+  AddProfileFlag(app, &options->profile);
+  return {app, false, [options] { return RunBenchCommand(*options, std::cout); }};
+}
+
 Command PerplexityCommand(CLI::App* parent) {
   const auto options = std::make_shared<PerplexityOptions>();
   CLI::App* app = parent->add_subcommand("perplexity", "measure a text as llama.cpp's tool does");
@@ -259,10 +292,9 @@ Command SynthCommand(CLI::App* parent) {
 }  // namespace
 
 std::vector<Command> MakeCommands(CLI::App* app) {
-  return {RunCommand(app),      ChatCommand(app),       ServeCommand(app),
-          LogitsCommand(app),   PerplexityCommand(app), InspectCommand(app),
-          TokenizeCommand(app), SynthCommand(app),      SessionsCommand(app),
-          VerifyCommand(app)};
+  return {RunCommand(app),        ChatCommand(app),    ServeCommand(app),    LogitsCommand(app),
+          PerplexityCommand(app), InspectCommand(app), TokenizeCommand(app), SynthCommand(app),
+          SessionsCommand(app),   VerifyCommand(app),  BenchCommand(app)};
 }
 
 }  // namespace holdfast::cli
