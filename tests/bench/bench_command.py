@@ -113,7 +113,35 @@ def errors(folder):
         assert done.stderr.count("\n") == 1, done.stderr
 
 
-for test in (json_and_compare, profile, disk, errors):
+# Reports 100 tokens per second whatever it is asked, with the fields that llama-bench has.
+FAKE_LLAMA_BENCH = """#!/usr/bin/env python3
+import json, sys
+a = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+assert (a["-o"], a["-r"], a["-t"]) == ("jsonl", "1", "2"), a
+for prompt, gen in ((int(a["-p"]), 0), (0, int(a["-n"]))):
+    print(json.dumps({"n_prompt": prompt, "n_gen": gen, "n_depth": int(a["-d"]), "avg_ts": 100.0}))
+"""
+
+
+def beside_llama(folder):
+    fake = os.path.join(folder, "llama-bench")
+    with open(fake, "w") as file:
+        file.write(FAKE_LLAMA_BENCH)
+    os.chmod(fake, 0o755)
+    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+    out = subprocess.run(
+        [os.path.join(root, "bench", "beside_llama.py"), HOLDFAST, fake,
+         os.path.join(root, "models", "demo", "holdfast-demo-Q4_K_M.gguf"), "--rounds", "1",
+         "--prefill", "32", "--decode", "8"],
+        capture_output=True, text=True, timeout=120, check=True).stdout
+    rows = {row[0]: row[1:] for row in (line.split() for line in out.splitlines()[1:])}
+    assert set(rows) == {"prefill", "decode"}, out
+    for depth, ours, theirs, ratio, *_ in rows.values():
+        assert (depth, float(theirs)) == ("0", 100.0), out
+        assert abs(float(ratio[:-1]) - float(ours) / 100) < 0.01, out
+
+
+for test in (json_and_compare, profile, disk, errors, beside_llama):
     with tempfile.TemporaryDirectory() as temporary:
         test(temporary)
     print("ok", test.__name__)
