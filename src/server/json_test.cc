@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "server/field_reader.h"
 
 namespace holdfast {
@@ -17,33 +20,33 @@ TEST(JsonTest, KeepsKeyOrderAndUnicode) {
 }
 
 TEST(JsonTest, RefusesWhatIsNotJson) {
-  for (const std::string text : {"",
-                                 " ",
-                                 "{",
-                                 "}",
-                                 "[1,",
-                                 "{\"a\":}",
-                                 "{\"a\" 1}",
-                                 "nul",
-                                 "NaN",
-                                 "[NaN]",
-                                 "[Infinity]",
-                                 "[1e999]",
-                                 "\"\xff\"",
-                                 "\"\xc3\"",
-                                 "\"\xed\xa0\x80\"",
-                                 "\"\\ud800\"",
-                                 "\"a",
-                                 "\"\x01\"",
-                                 "{'a':1}",
-                                 "[1]]",
-                                 "\xef\xbb",
-                                 "{\"a\":1}x",
-                                 "[01]",
-                                 "[+1]",
-                                 "[.5]",
-                                 "// c\n1",
-                                 std::string("{}\0x", 4)}) {
+  for (const std::string& text : std::initializer_list<std::string>{"",
+                                                                    " ",
+                                                                    "{",
+                                                                    "}",
+                                                                    "[1,",
+                                                                    "{\"a\":}",
+                                                                    "{\"a\" 1}",
+                                                                    "nul",
+                                                                    "NaN",
+                                                                    "[NaN]",
+                                                                    "[Infinity]",
+                                                                    "[1e999]",
+                                                                    "\"\xff\"",
+                                                                    "\"\xc3\"",
+                                                                    "\"\xed\xa0\x80\"",
+                                                                    "\"\\ud800\"",
+                                                                    "\"a",
+                                                                    "\"\x01\"",
+                                                                    "{'a':1}",
+                                                                    "[1]]",
+                                                                    "\xef\xbb",
+                                                                    "{\"a\":1}x",
+                                                                    "[01]",
+                                                                    "[+1]",
+                                                                    "[.5]",
+                                                                    "// c\n1",
+                                                                    std::string("{}\0x", 4)}) {
     const Result<Json> json = ParseJson(text);
     ASSERT_FALSE(json.ok()) << text;
     EXPECT_EQ(json.status().code(), StatusCode::kInvalidArgument);
