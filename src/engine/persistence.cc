@@ -167,6 +167,8 @@ Persistence::Job Persistence::MakeJob(const Conversation& c) {
   }
   std::vector<int64_t>& saved = saved_positions_[c.id()];
   for (int64_t position : saved) {
+    // What lies behind a conversation that was cut is not part of this save.
+    if (position > c.n_computed()) continue;
     if (std::ranges::find(positions, position) == positions.end()) job.dropped.push_back(position);
   }
   saved = positions;
