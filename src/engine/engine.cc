@@ -8,6 +8,7 @@
 
 #include "engine/reuse.h"
 #include "model/numerics.h"
+#include "ops/profile/profiling_backend.h"
 #include "token/placeholder_vocabulary.h"
 #include "token/vocabulary.h"
 
@@ -68,11 +69,16 @@ Status Engine::Load(const Progress& progress) {
   HF_ASSIGN_OR_RETURN(backend_, CpuBackend::Create({.n_threads = options_.n_threads,
                                                     .kernels = options_.kernels,
                                                     .activations = options_.activations}));
+  Backend* backend = backend_.get();
+  if (options_.profile) {
+    profiling_ = std::make_unique<ProfilingBackend>(backend, options_.profile);
+    backend = profiling_.get();
+  }
   HF_ASSIGN_OR_RETURN(model_, Model::Load(options_.model_path,
                                           {.mtp_path = options_.mtp_path,
                                            .kv_format = options_.kv_format,
                                            .max_rows = options_.max_rows},
-                                          backend_.get()));
+                                          backend));
   progress("reading the vocabulary", 0.5);
   HF_ASSIGN_OR_RETURN(VocabularyData vocabulary, LoadVocabulary());
   std::string chat_template = vocabulary.chat_template;
@@ -111,7 +117,7 @@ Status Engine::Load(const Progress& progress) {
                            .memory_limit_bytes = options_.memory_limit_bytes});
   HF_ASSIGN_OR_RETURN(
       cache_,
-      StateCache::Create({.backend = backend_.get(),
+      StateCache::Create({.backend = backend,
                           .trunk = &layout,
                           .draft = options_.max_drafts == 0 ? nullptr : model_->draft_layout(),
                           .params = {.cache_ram_bytes = plan_.cache_bytes,
