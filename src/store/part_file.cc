@@ -144,6 +144,17 @@ Result<std::unique_ptr<PartFileWriter>> PartFileWriter::Create(FileSystem* file_
   return writer;
 }
 
+Result<std::unique_ptr<PartFileWriter>> PartFileWriter::CreateOn(std::unique_ptr<File> file,
+                                                                 PartFileKind kind, uint64_t uid) {
+  std::unique_ptr<PartFileWriter> writer(new PartFileWriter());
+  writer->file_ = std::move(file);
+  writer->alignment_ = AlignmentOf(kind);
+  writer->uid_ = uid;
+  HF_RETURN_IF_ERROR(writer->file_->WriteAt(0, FileHeader(kind, uid, 0)));
+  writer->end_ = kFileHeaderBytes;
+  return writer;
+}
+
 PartFileWriter::~PartFileWriter() {
   if (file_system_ == nullptr || finished_) return;
   file_.reset();
@@ -177,6 +188,7 @@ Status PartFileWriter::Finish() {
   sync_failed_ = !synced.ok();
   HF_RETURN_IF_ERROR(synced);
   file_.reset();
+  if (file_system_ == nullptr) return OkStatus();
   HF_RETURN_IF_ERROR(file_system_->Rename(temporary_path_, final_path_));
   finished_ = true;
   return file_system_->SyncDir(ParentPath(final_path_));

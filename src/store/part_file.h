@@ -62,6 +62,9 @@ class PartFileWriter {
                                                         const std::string& final_path,
                                                         PartFileKind kind, uint64_t uid,
                                                         uint64_t store_id);
+  // Writes to an open file, from its beginning to its end; Finish() leaves names alone.
+  static Result<std::unique_ptr<PartFileWriter>> CreateOn(std::unique_ptr<File> file,
+                                                          PartFileKind kind, uint64_t uid);
   ~PartFileWriter();
   PartFileWriter(const PartFileWriter&) = delete;
   PartFileWriter& operator=(const PartFileWriter&) = delete;

@@ -153,13 +153,47 @@ class Planner {
   int64_t draft_space_ = 0;
 };
 
-Status WriteSession(StoreCore* core, const ExportPlan& plan, const std::string& path) {
+// A file that is passed on as it is written, from its beginning to its end.
+class SinkFile : public File {
+ public:
+  explicit SinkFile(ByteSink sink) : sink_(std::move(sink)) {}
+
+  Status WriteAt(uint64_t offset, std::span<const std::byte> src) override {
+    if (offset < end_) {
+      return InternalError(fmt::format("written at {}, behind it at {}", offset, end_));
+    }
+    const std::vector<std::byte> gap(offset - end_);
+    if (!gap.empty()) HF_RETURN_IF_ERROR(sink_(gap));
+    end_ = offset + src.size();
+    return src.empty() ? OkStatus() : sink_(src);
+  }
+  Result<size_t> ReadAt(uint64_t, std::span<std::byte>) override { return WriteOnly(); }
+  Status Truncate(uint64_t) override { return WriteOnly(); }
+  Status Sync() override { return OkStatus(); }
+  Result<uint64_t> Size() override { return end_; }
+
+ private:
+  static Status WriteOnly() { return UnimplementedError("a stream is only written"); }
+
+  const ByteSink sink_;
+  uint64_t end_ = 0;
+};
+
+// With a `sink` to that, else to `path`.
+Status WriteSession(StoreCore* core, const ExportPlan& plan, const std::string& path,
+                    const ByteSink& sink) {
   const std::string manifest = SessionManifestToText(plan.manifest);
   const std::span<const std::byte> manifest_bytes = std::as_bytes(std::span(manifest));
-  const std::string temporary = fmt::format("{}.{:016x}.tmp", path, core->options.random());
-  HF_ASSIGN_OR_RETURN(const auto writer, PartFileWriter::Create(core->file_system, temporary, path,
-                                                                PartFileKind::kSession,
-                                                                Hash128Of(manifest_bytes).low, 0));
+  const uint64_t uid = Hash128Of(manifest_bytes).low;
+  std::unique_ptr<PartFileWriter> writer;
+  if (sink) {
+    HF_ASSIGN_OR_RETURN(writer, PartFileWriter::CreateOn(std::make_unique<SinkFile>(sink),
+                                                         PartFileKind::kSession, uid));
+  } else {
+    const std::string temporary = fmt::format("{}.{:016x}.tmp", path, core->options.random());
+    HF_ASSIGN_OR_RETURN(writer, PartFileWriter::Create(core->file_system, temporary, path,
+                                                       PartFileKind::kSession, uid, 0));
+  }
   HF_RETURN_IF_ERROR(writer->Add(PartType::kManifest, 0, manifest_bytes).status());
   HF_RETURN_IF_ERROR(
       writer->Add(PartType::kTokens, 0, std::as_bytes(std::span(plan.tokens.ids))).status());
@@ -179,13 +213,14 @@ Status WriteSession(StoreCore* core, const ExportPlan& plan, const std::string& 
 
 }  // namespace
 
-Status ExportConversation(StoreCore* core, std::string_view id, const std::string& path) {
+Status ExportConversation(StoreCore* core, std::string_view id, const std::string& path,
+                          const ByteSink& sink) {
   ExportPlan plan;
   {
     std::lock_guard lock(core->db_mutex);
     HF_ASSIGN_OR_RETURN(plan, Planner(core).Run(id));
   }
-  return WriteSession(core, plan, path);
+  return WriteSession(core, plan, path, sink);
 }
 
 }  // namespace holdfast

@@ -139,6 +139,52 @@ TEST_F(SessionFileTest, ExportOfAnImportHoldsTheSamePayloads) {
   EXPECT_EQ(n_parts, 2 + 3 + 3 + 4);
 }
 
+TEST_F(SessionFileTest, AStreamedExportHasTheBytesOfTheFileAndEndsWithItsReader) {
+  FaultyFileSystem fs;
+  fs.SetContents(kPath, session_);
+  auto store = *Store::Open(TestOptions(&fs), TestKeys());
+  ASSERT_TRUE(store->Import(kPath, {}).ok());
+  Bytes streamed;
+  const auto take = [&](std::span<const std::byte> bytes) {
+    streamed.insert(streamed.end(), bytes.begin(), bytes.end());
+    return OkStatus();
+  };
+  ASSERT_TRUE(store->ExportTo("talk", take).ok());
+  ASSERT_TRUE(store->Export("talk", "/file").ok());
+  EXPECT_EQ(streamed, *fs.Contents("/file"));
+  int n_calls = 0;
+  const auto refuse = [&](std::span<const std::byte>) {
+    ++n_calls;
+    return CancelledError("gone");
+  };
+  EXPECT_EQ(store->ExportTo("talk", refuse).code(), StatusCode::kCancelled);
+  EXPECT_EQ(n_calls, 1);
+  EXPECT_EQ(store->ExportTo("nobody", take).code(), StatusCode::kNotFound);
+}
+
+TEST_F(SessionFileTest, BesideOthersTheSameIsThereAlreadyAndAnotherGetsAnIdOfItsOwn) {
+  FaultyFileSystem fs;
+  fs.SetContents(kPath, session_);
+  auto store = *Store::Open(TestOptions(&fs), TestKeys());
+  const ImportOptions beside{.beside_others = true};
+  EXPECT_EQ(store->Import(kPath, beside)->conversation, "talk");
+  const auto again = store->Import(kPath, beside);
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again->conversation, "talk");
+  EXPECT_EQ(again->bytes_written, 0u);
+  EXPECT_EQ(again->n_live, 10);
+  EXPECT_EQ(store->List()->size(), 1u);
+  // The conversation has gone on since.
+  const auto longer = Tokens(14);
+  ASSERT_TRUE(store->Save(Request("talk", longer, 14, {14})).ok());
+  const auto older = store->Import(kPath, beside);
+  ASSERT_TRUE(older.ok());
+  EXPECT_TRUE(older->conversation.starts_with("talk-")) << older->conversation;
+  EXPECT_EQ(store->Show("talk")->info.n_tokens, 14);
+  EXPECT_EQ(store->Show(older->conversation)->info.n_tokens, 11);
+  EXPECT_EQ(store->Import(kPath, {}).status().code(), StatusCode::kAlreadyExists);
+}
+
 TEST_F(SessionFileTest, GoldenBytes) {
   // tests/fixtures/session_v1.hfs is the file this holdfast's first version wrote; see
   // docs/session_format.md. A change here is a change of the format: raise its version, keep a

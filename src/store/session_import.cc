@@ -202,14 +202,32 @@ class KeysForImport {
   bool borrowed_;
 };
 
-Status CheckFree(StoreCore* core, const std::string& id) {
+struct IdChoice {
+  std::string id;
+  bool is_there = false;  // the very conversation of the file
+};
+
+// Needs no lock held.
+Result<IdChoice> ChooseId(StoreCore* core, const std::string& wanted, const SessionReader& reader,
+                          bool beside_others) {
   std::lock_guard lock(core->db_mutex);
-  Query query(core->db.get(), "SELECT 1 FROM conversation WHERE id = ?", id);
-  const bool taken = query.Next();
-  HF_RETURN_IF_ERROR(query.status());
-  if (!taken) return OkStatus();
-  return AlreadyExistsError(
-      fmt::format("conversation {} is in the store already; import it under another id", id));
+  const Result<ConversationRow> row = ReadConversation(core->db.get(), wanted);
+  if (row.status().code() == StatusCode::kNotFound) return IdChoice{wanted};
+  HF_RETURN_IF_ERROR(row.status());
+  if (!beside_others) {
+    return AlreadyExistsError(
+        fmt::format("conversation {} is in the store already; import it under another id", wanted));
+  }
+  const SessionManifest& manifest = reader.manifest();
+  const TokenSpan theirs{reader.tokens(), reader.content()};
+  const TokenSpan ours = row->tokens.span();
+  const bool same_space = core->spaces.space != 0 && row->space == core->spaces.space;
+  if (same_space && row->bad.empty() && row->n_live == manifest.n_live &&
+      ours.size() == theirs.size() && CommonPrefix(ours, theirs) == ours.size()) {
+    return IdChoice{wanted, true};
+  }
+  return IdChoice{fmt::format("{}-{:08x}", wanted.substr(0, 100),
+                              static_cast<uint32_t>(core->options.random()))};
 }
 
 // Whether the draft part can be used here; if not, why.
@@ -250,7 +268,16 @@ Result<ImportReport> ImportSession(StoreCore* core, const std::string& path,
   request.conversation =
       options.conversation.empty() ? manifest.conversation : options.conversation;
   HF_RETURN_IF_ERROR(CheckConversationId(request.conversation));
-  HF_RETURN_IF_ERROR(CheckFree(core, request.conversation));
+  HF_ASSIGN_OR_RETURN(const IdChoice choice,
+                      ChooseId(core, request.conversation, *reader, options.beside_others));
+  if (choice.is_there) {
+    report.notes = {"the conversation is in the store already"};
+    report.conversation = choice.id;
+    report.n_tokens = manifest.n_tokens;
+    report.n_live = manifest.n_live;
+    return report;
+  }
+  request.conversation = choice.id;
   request.tokens = reader->tokens();
   request.content_hashes = reader->content();
   request.n_live = manifest.n_live;
@@ -266,6 +293,7 @@ Result<ImportReport> ImportSession(StoreCore* core, const std::string& path,
   HF_ASSIGN_OR_RETURN(const SaveReceipt receipt, SaveLocked(core, request));
   report.conversation = request.conversation;
   report.n_tokens = manifest.n_tokens;
+  report.n_live = manifest.n_live;
   report.bytes_written = receipt.bytes_written;
   return report;
 }

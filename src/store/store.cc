@@ -146,6 +146,9 @@ class StoreImpl final : public Store {
   Status Export(std::string_view conversation, const std::string& path) override {
     return ExportConversation(&core_, conversation, path);
   }
+  Status ExportTo(std::string_view conversation, const ByteSink& sink) override {
+    return ExportConversation(&core_, conversation, "", sink);
+  }
   Result<ImportReport> Import(const std::string& path, const ImportOptions& options) override {
     return ImportSession(&core_, path, options);
   }

@@ -117,6 +117,8 @@ class Store {
   virtual Result<VerifyReport> Verify() = 0;
   // Writes a self-contained session file (docs/session_format.md); an existing file is replaced.
   virtual Status Export(std::string_view conversation, const std::string& path) = 0;
+  // The same, given to `sink` in pieces; stops with the sink's error.
+  virtual Status ExportTo(std::string_view conversation, const ByteSink& sink) = 0;
   // Checks the whole file before anything of it is stored.
   virtual Result<ImportReport> Import(const std::string& path, const ImportOptions& options) = 0;
   // DIR/exports/NAME, created on demand; refuses anything but a plain name.

@@ -90,7 +90,8 @@ Status RemoveConversation(StoreCore* core, std::string_view id);
 Result<GcReport> CollectGarbage(StoreCore* core);
 Result<VerifyReport> VerifyStore(StoreCore* core);
 Result<DiskUsage> MeasureStore(StoreCore* core);
-Status ExportConversation(StoreCore* core, std::string_view id, const std::string& path);
+Status ExportConversation(StoreCore* core, std::string_view id, const std::string& path,
+                          const ByteSink& sink = nullptr);
 Result<ImportReport> ImportSession(StoreCore* core, const std::string& path,
                                    const ImportOptions& options);
 Result<std::vector<ConversationInfo>> ListConversations(StoreCore* core);

@@ -224,13 +224,19 @@ struct VerifyReport {
   std::vector<std::string> problems;  // each also quarantined
 };
 
+// Takes the next bytes of something that is written from its beginning to its end.
+using ByteSink = std::function<Status(std::span<const std::byte>)>;
+
 struct ImportOptions {
   std::string conversation;  // the id to give it; empty: the one in the file
+  // When a conversation of this id is there already: one with the same tokens is what was asked
+  // for, beside another one the import gets an id of its own. Else it is refused.
+  bool beside_others = false;
 };
 
 struct ImportReport {
   std::string conversation;
-  int64_t n_tokens = 0;
+  int64_t n_tokens = 0, n_live = 0;
   uint64_t bytes_written = 0;
   std::vector<std::string> notes;  // what was left out, and why
 };
