@@ -1,5 +1,4 @@
 // Conversations, Monitor and About.
-import fs from 'node:fs';
 
 import { check } from '../clients/harness.mjs';
 import { close, open, say, tab } from './browser.mjs';
@@ -9,20 +8,6 @@ const row = (page, name) => page.locator('.conversation', { hasText: name });
 async function conversationOf(page) {
   await page.locator('.message.assistant .reuse summary').last().click();
   return page.locator('.message.assistant .reuse dl a').last().innerText();
-}
-
-// The file of an exported conversation; null while the server has no such route.
-async function exported(page, url, opened, id) {
-  const route = await fetch(`${url}/v1/conversations/${id}/export`, { method: 'HEAD' });
-  if ([404, 405].includes(route.status)) {
-    console.log('     (this server does not export)');
-    return null;
-  }
-  const download = page.waitForEvent('download');
-  await opened.getByRole('button', { name: 'Export' }).click();
-  const file = await (await download).path();
-  check('a conversation is exported', fs.statSync(file).size > 100_000);
-  return file;
 }
 
 export async function testConversations(browser, url) {
@@ -54,8 +39,6 @@ export async function testConversations(browser, url) {
   await row(page, 'nora-2').waitFor();
   check('a conversation is forked', (await listed('nora-2'))?.n_tokens === (await listed()).n_tokens);
 
-  const file = await exported(page, url, opened, id);
-
   await row(page, 'nora-2').locator('.conversation-head').click();
   await page.locator('.conversation.opened', { hasText: 'nora-2' }).getByRole('button', { name: 'Delete' }).click();
   await page.locator('dialog').getByRole('button', { name: 'Delete' }).click();
@@ -66,13 +49,6 @@ export async function testConversations(browser, url) {
   await page.locator('.conversation.opened', { hasText: id }).getByRole('button', { name: 'Delete' }).click();
   await page.locator('dialog').getByRole('button', { name: 'Delete' }).click();
   await page.waitForFunction((name) => !document.querySelector('.conversations').textContent.includes(name), id);
-  if (file) {
-    await page.setInputFiles('input[type=file]', { name: 'nora.session',
-      mimeType: 'application/octet-stream', buffer: fs.readFileSync(file) });
-    await row(page, id).waitFor();
-    check('what was exported is imported again', (await listed())?.durable_tokens > 0);
-  }
-
   await page.fill('.toolbar input', 'no such thing');
   check('the search finds nothing', await page.locator('.conversation').count() === 0 &&
     await page.getByText('None of them fits.').isVisible());
