@@ -28,8 +28,7 @@ std::string StringAt(const Json& object, const char* key) {
 // of role assistant.
 class ItemReader {
  public:
-  ItemReader(FieldReader* in, const ResponsesRequest& request, Json* messages)
-      : in_(*in), request_(request), messages_(*messages) {}
+  ItemReader(FieldReader* in, Json* messages) : in_(*in), messages_(*messages) {}
 
   void Read(const Json& item, const std::string& where);
   // Ends the reply that is being put together.
@@ -57,7 +56,6 @@ class ItemReader {
   std::string NameInPrompt(const Json& item) const;
 
   FieldReader& in_;
-  const ResponsesRequest& request_;
   Json& messages_;
   Json reply_;
 };
@@ -355,7 +353,7 @@ ApiError ParseResponsesRequest(const ModelService& model, const Json& body,
   ReadToolChoice(in, request);
 
   Json& messages = chat.input.messages;
-  ItemReader items(&in, *request, &messages);
+  ItemReader items(&in, &messages);
   if (earlier != nullptr) {
     messages.insert(messages.end(), earlier->messages.begin(), earlier->messages.end());
     for (const Json& item : earlier->output) items.Read(item, "previous_response_id");
