@@ -9,8 +9,8 @@
 #include <system_error>
 #include <thread>
 
+#include "base/temp_folder.h"
 #include "bench/bench_run.h"
-#include "bench/temp_folder.h"
 #include "engine/persistence.h"
 #include "model/numerics.h"
 
@@ -75,7 +75,7 @@ Status BenchRun::StateFigures(BenchRig* rig, Base* base, const std::string& stat
 }
 
 Status BenchRun::DiskFigures(BenchRig* rig, Base* base, const std::string& state) {
-  HF_ASSIGN_OR_RETURN(const TempFolder folder, TempFolder::Create(options_.dir));
+  HF_ASSIGN_OR_RETURN(const TempFolder folder, TempFolder::Create("bench", options_.dir));
   if (folder.in_memory()) {
     Note(fmt::format("{} is kept in memory: what is saved there is on no disk (--dir)",
                      folder.path()));

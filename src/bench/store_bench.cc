@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "bench/temp_folder.h"
+#include "base/temp_folder.h"
 #include "store/store_speed.h"
 
 namespace holdfast {
@@ -47,7 +47,7 @@ Status RunStoreBench(const StoreBenchOptions& options,
     return InvalidArgumentError(
         fmt::format("--bytes is {}, wanted at least {}", options.n_bytes, kLeastBytes));
   }
-  HF_ASSIGN_OR_RETURN(const TempFolder folder, TempFolder::Create(options.dir));
+  HF_ASSIGN_OR_RETURN(const TempFolder folder, TempFolder::Create("bench", options.dir));
   if (note && folder.in_memory()) {
     note(fmt::format("{} is kept in memory, not on a disk (--dir)", folder.path()));
   }

@@ -3,22 +3,23 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <fstream>
 #include <sstream>
+
+#include "base/temp_folder.h"
 
 namespace holdfast {
 namespace {
 
 std::string Tokenize(const std::string& text, bool special, bool json) {
-  const std::string path = testing::TempDir() + "/tokenize_test.txt";
+  const TempFolder folder = TempFolder::Create("tokenize").value();
+  const std::string path = folder.path() + "/text";
   std::ofstream(path, std::ios::binary) << text;
   std::ostringstream out;
   const Status status = RunTokenize(
       {std::string(HOLDFAST_SOURCE_DIR) + "/tests/fixtures/tinyA-bf16.gguf", path, special, json},
       out);
   EXPECT_TRUE(status.ok()) << status.ToString();
-  std::remove(path.c_str());
   return out.str();
 }
 

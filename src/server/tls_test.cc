@@ -19,6 +19,7 @@
 #include <string>
 #include <thread>
 
+#include "base/temp_folder.h"
 #include "server/http_server.h"
 #include "server/tls_context.h"
 
@@ -32,8 +33,8 @@ using ::testing::StartsWith;
 // A certificate signed with its own key, in two files.
 struct SelfSigned {
   explicit SelfSigned(const std::string& name)
-      : cert_path(::testing::TempDir() + name + ".crt"),
-        key_path(::testing::TempDir() + name + ".key") {
+      : cert_path(folder.path() + "/" + name + ".crt"),
+        key_path(folder.path() + "/" + name + ".key") {
     EVP_PKEY* key = EVP_EC_gen("P-256");
     X509* cert = X509_new();
     X509_set_version(cert, 2);
@@ -54,11 +55,8 @@ struct SelfSigned {
     X509_free(cert);
     EVP_PKEY_free(key);
   }
-  ~SelfSigned() {
-    std::remove(cert_path.c_str());
-    std::remove(key_path.c_str());
-  }
 
+  const TempFolder folder = TempFolder::Create("tls_test").value();
   const std::string cert_path, key_path;
 };
 

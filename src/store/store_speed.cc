@@ -14,6 +14,7 @@
 #include <system_error>
 #include <vector>
 
+#include "base/temp_folder.h"
 #include "store/store.h"
 
 namespace holdfast {
@@ -28,25 +29,6 @@ using Clock = std::chrono::steady_clock;
 double RateSince(Clock::time_point start, uint64_t n_bytes) {
   return static_cast<double>(n_bytes) / std::chrono::duration<double>(Clock::now() - start).count();
 }
-
-// A directory of our own, gone with everything in it at the end.
-class ScratchDir {
- public:
-  static Result<std::unique_ptr<ScratchDir>> Make(const std::string& parent) {
-    std::string pattern = parent + "/holdfast-speed-XXXXXX";
-    if (::mkdtemp(pattern.data()) == nullptr) return ErrnoError(errno, pattern);
-    return std::unique_ptr<ScratchDir>(new ScratchDir(pattern));
-  }
-  ~ScratchDir() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  explicit ScratchDir(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
 
 // Pages and one running state, all different and incompressible.
 struct Conversation {
@@ -193,13 +175,13 @@ Result<StoreSpeed> MeasureStoreSpeed(const StoreSpeedOptions& options) {
   if (options.page_bytes == 0 || options.n_bytes == 0 || options.n_repeats < 1) {
     return InvalidArgumentError("store speed: bytes, page bytes and repeats must be at least 1");
   }
-  HF_ASSIGN_OR_RETURN(const auto dir, ScratchDir::Make(options.dir));
+  HF_ASSIGN_OR_RETURN(const TempFolder dir, TempFolder::Create("speed", options.dir));
   const Conversation from(options);
   Buffers to(from);
   StoreSpeed speed;
   speed.n_bytes = from.n_bytes;
   for (int i = 0; i < options.n_repeats; ++i) {
-    HF_RETURN_IF_ERROR(Measure(dir->path(), from, &to, &speed));
+    HF_RETURN_IF_ERROR(Measure(dir.path(), from, &to, &speed));
   }
   return speed;
 }

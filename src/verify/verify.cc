@@ -1,12 +1,12 @@
 #include "verify/verify.h"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <filesystem>
 
 #include "base/host_memory.h"
+#include "base/temp_folder.h"
 #include "engine/memory_plan.h"
 #include "verify/case_context.h"
 
@@ -14,29 +14,6 @@ namespace holdfast {
 namespace {
 
 constexpr int kMostSlots = 8;
-
-// For what cases save; removed with all that is in it.
-class TempFolder {
- public:
-  static Result<TempFolder> Create() {
-    std::error_code error;
-    const std::filesystem::path root = std::filesystem::temp_directory_path(error);
-    if (error) return NotFoundError("there is no folder for temporary files (TMPDIR)");
-    std::string path = (root / "holdfast_verify_XXXXXX").string();
-    if (mkdtemp(path.data()) == nullptr) return ErrnoError(errno, path);
-    return TempFolder(std::move(path));
-  }
-  TempFolder(TempFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  ~TempFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  explicit TempFolder(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
 
 std::string MiB(uint64_t bytes) {
   return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
@@ -96,7 +73,7 @@ Result<ProofReport> RunVerify(const VerifyOptions& options, const VerifyProgress
 
   Ledger ledger(&layout, model.draft_layout());
   rig->Attach(&ledger);
-  HF_ASSIGN_OR_RETURN(const TempFolder temp, TempFolder::Create());
+  HF_ASSIGN_OR_RETURN(const TempFolder temp, TempFolder::Create("verify"));
   CaseContext context(options, sizes, rig.get(), &ledger, temp.path(), memory.n_slots,
                       memory.work_bytes, memory.cache_bytes);
   std::vector<VerifyCase> cases = AllCases(options);

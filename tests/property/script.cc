@@ -80,7 +80,10 @@ Status Script::Restart() {
   HF_RETURN_IF_ERROR(CheckStates());
   const bool orderly = Chance(0.6);
   Say(orderly ? "the process ends" : "the process is gone");
-  if (orderly) HF_RETURN_IF_ERROR(stage_->Close());
+  if (orderly) {
+    HF_RETURN_IF_ERROR(stage_->Close());
+    HF_RETURN_IF_ERROR(CheckSaves());
+  }
   stage_.reset();
   return Begin();
 }
@@ -198,7 +201,16 @@ Status Script::Event() {
   return Steps(Number(0, 6));
 }
 
+// Whatever its clients do, a conversation can be saved: nothing makes the disk fail here.
+Status Script::CheckSaves() {
+  if (stage_->persistence() == nullptr) return OkStatus();
+  const PersistenceStats stats = stage_->persistence()->stats();
+  return stats.n_failed_saves == 0 ? OkStatus()
+                                   : InternalError("a save was refused: " + stats.last_error);
+}
+
 Status Script::CheckStates() {
+  HF_RETURN_IF_ERROR(CheckSaves());
   for (const Conversation* c : stage_->cache().List()) {
     HF_RETURN_IF_ERROR(check_.AddConversation(*c));
   }

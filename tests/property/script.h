@@ -65,6 +65,7 @@ class Script {
   void Submit(Dialogue* dialogue);
   void TakeReply(Dialogue* dialogue);
   Status Fork();
+  Status CheckSaves();
   Status CheckStates();
   Status CheckReplies();
 

@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <optional>
 
+#include "base/temp_folder.h"
 #include "server/reply_match.h"
 #include "tests/support/served_engine.h"
 
@@ -18,20 +18,11 @@ const char kWeatherTool[] = R"([{"type":"function","function":{"name":"get_weath
 
 class HistoryTest : public ::testing::Test {
  protected:
-  HistoryTest() {
-    std::string name = "/tmp/holdfast_history_XXXXXX";
-    dir_ = mkdtemp(name.data());
-    Start();
-  }
-  ~HistoryTest() override {
-    served_.reset();
-    std::filesystem::remove_all(dir_);
-  }
-
+  HistoryTest() { Start(); }
   void Start() {
     served_.reset();
-    served_.emplace(
-        EngineOptions{.ctx = 4096, .store_dir = dir_ + "/store", .autosave = Autosave::kTurn});
+    served_.emplace(EngineOptions{
+        .ctx = 4096, .store_dir = dir_.path() + "/store", .autosave = Autosave::kTurn});
   }
 
   // Asks with `messages_`, adds the reply to them, and returns the whole answer. All that was there
@@ -49,7 +40,7 @@ class HistoryTest : public ::testing::Test {
   void Say(const std::string& text) { messages_.push_back({{"role", "user"}, {"content", text}}); }
   Json& LastMessage() { return messages_.back(); }
 
-  std::string dir_;
+  const TempFolder dir_ = TempFolder::Create("scenario").value();
   std::optional<ServedEngine> served_;
   Json messages_ = Json::array();
   int64_t n_kept_ = 0;

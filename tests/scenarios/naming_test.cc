@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <optional>
 #include <set>
 
+#include "base/temp_folder.h"
 #include "tests/support/served_engine.h"
 
 namespace holdfast {
@@ -15,19 +15,11 @@ constexpr char kHeader[] = "X-Holdfast-Conversation";
 
 class NamingTest : public ::testing::Test {
  protected:
-  NamingTest() {
-    std::string name = "/tmp/holdfast_naming_XXXXXX";
-    dir_ = mkdtemp(name.data());
-    Start();
-  }
-  ~NamingTest() override {
-    served_.reset();
-    std::filesystem::remove_all(dir_);
-  }
+  NamingTest() { Start(); }
   void Start() {
     served_.reset();
-    served_.emplace(
-        EngineOptions{.ctx = 4096, .store_dir = dir_ + "/store", .autosave = Autosave::kTurn});
+    served_.emplace(EngineOptions{
+        .ctx = 4096, .store_dir = dir_.path() + "/store", .autosave = Autosave::kTurn});
   }
 
   struct Answer {
@@ -69,7 +61,7 @@ class NamingTest : public ::testing::Test {
     return ids;
   }
 
-  std::string dir_;
+  const TempFolder dir_ = TempFolder::Create("scenario").value();
   std::optional<ServedEngine> served_;
   const std::string hello_ = "My name is Marta and I live in Porto.";
 };

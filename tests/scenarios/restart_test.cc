@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/temp_folder.h"
 #include "tests/support/engine_client.h"
 #include "tests/support/random_tokens.h"
 
@@ -14,14 +15,8 @@ namespace {
 
 class RestartTest : public ::testing::Test {
  protected:
-  RestartTest() {
-    std::string name = "/tmp/holdfast_restart_XXXXXX";
-    dir_ = mkdtemp(name.data());
-  }
-  ~RestartTest() override { std::filesystem::remove_all(dir_); }
-
   std::unique_ptr<Engine> Start(Autosave autosave = Autosave::kTurn) {
-    return StartEngine({.ctx = 8192, .store_dir = dir_ + "/store", .autosave = autosave});
+    return StartEngine({.ctx = 8192, .store_dir = dir_.path() + "/store", .autosave = autosave});
   }
   static std::vector<TokenId> WithoutStore(const std::vector<TokenId>& prompt, int64_t n) {
     auto engine = StartEngine({.ctx = 8192});
@@ -30,7 +25,7 @@ class RestartTest : public ::testing::Test {
     return reply->tokens();
   }
 
-  std::string dir_;
+  const TempFolder dir_ = TempFolder::Create("scenario").value();
 };
 
 TEST_F(RestartTest, AFollowUpAfterARestartReadsOnlyWhatIsNew) {
@@ -89,7 +84,7 @@ TEST_F(RestartTest, ADamagedSegmentIsNeverServed) {
     Ask(engine.get(), prompt, 5)->Wait();
   }
   int n_damaged = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(dir_ + "/store/segments")) {
+  for (const auto& entry : std::filesystem::directory_iterator(dir_.path() + "/store/segments")) {
     std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
     const auto size = std::filesystem::file_size(entry.path());
     for (uint64_t at = 8192; at < size; at += 65536) {  // in every part

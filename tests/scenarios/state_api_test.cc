@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <optional>
 
+#include "base/temp_folder.h"
 #include "server/openai_chat.h"
 #include "tests/support/random_tokens.h"
 #include "tests/support/served_engine.h"
@@ -17,23 +17,16 @@ namespace {
 class StateApiTest : public ::testing::Test {
  protected:
   StateApiTest() {
-    std::string name = "/tmp/holdfast_state_api_XXXXXX";
-    dir_ = mkdtemp(name.data());
-    served_.emplace(
-        EngineOptions{.ctx = 4096, .store_dir = dir_ + "/store", .autosave = Autosave::kTurn});
+    served_.emplace(EngineOptions{
+        .ctx = 4096, .store_dir = dir_.path() + "/store", .autosave = Autosave::kTurn});
   }
-  ~StateApiTest() override {
-    served_.reset();
-    std::filesystem::remove_all(dir_);
-  }
-
   std::pair<int, Json> Call(const std::string& method, const std::string& path,
                             const std::string& body = "") {
     return served_->Call(method, path, body);
   }
   Engine* engine() { return served_->engine(); }
 
-  std::string dir_;
+  const TempFolder dir_ = TempFolder::Create("scenario").value();
   std::optional<ServedEngine> served_;
 };
 

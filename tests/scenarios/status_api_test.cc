@@ -4,8 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
+#include "base/temp_folder.h"
 #include "server/api.h"
 #include "server/json.h"
 #include "server/openai_common.h"
@@ -19,9 +18,8 @@ namespace {
 class StatusApiTest : public ::testing::Test {
  protected:
   StatusApiTest() {
-    std::string name = "/tmp/holdfast_status_api_XXXXXX";
-    dir_ = mkdtemp(name.data());
-    engine_ = StartEngine({.ctx = 4096, .store_dir = dir_ + "/store", .autosave = Autosave::kTurn});
+    engine_ = StartEngine(
+        {.ctx = 4096, .store_dir = dir_.path() + "/store", .autosave = Autosave::kTurn});
     service_ = std::make_shared<ModelService>();
     service_->generator = engine_.get();
     service_->engine = engine_.get();
@@ -33,11 +31,6 @@ class StatusApiTest : public ::testing::Test {
     state_.Set(service_);
     handler_ = MakeApi(&state_);
   }
-  ~StatusApiTest() override {
-    engine_.reset();
-    std::filesystem::remove_all(dir_);
-  }
-
   HttpResponse Call(const std::string& query = "") {
     return handler_({.method = "GET", .path = "/v1/status", .query = query}).response;
   }
@@ -53,7 +46,7 @@ class StatusApiTest : public ::testing::Test {
     return result;
   }
 
-  std::string dir_;
+  const TempFolder dir_ = TempFolder::Create("scenario").value();
   std::unique_ptr<Engine> engine_;
   std::shared_ptr<ModelService> service_;
   ModelState state_;

@@ -1,4 +1,4 @@
-#include "bench/temp_folder.h"
+#include "base/temp_folder.h"
 
 #include <stdlib.h>
 #ifdef __linux__
@@ -12,14 +12,14 @@
 
 namespace holdfast {
 
-Result<TempFolder> TempFolder::Create(const std::string& parent) {
+Result<TempFolder> TempFolder::Create(const std::string& what, const std::string& parent) {
   std::filesystem::path root = parent;
   if (parent.empty()) {
     std::error_code error;
     root = std::filesystem::temp_directory_path(error);
     if (error) return NotFoundError("there is no folder for temporary files (TMPDIR)");
   }
-  std::string path = (root / "holdfast_bench_XXXXXX").string();
+  std::string path = (root / ("holdfast_" + what + "_XXXXXX")).string();
   if (::mkdtemp(path.data()) == nullptr) return ErrnoError(errno, path);
   return TempFolder(std::move(path));
 }

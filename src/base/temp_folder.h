@@ -1,5 +1,5 @@
-#ifndef HOLDFAST_BENCH_TEMP_FOLDER_H_
-#define HOLDFAST_BENCH_TEMP_FOLDER_H_
+#ifndef HOLDFAST_BASE_TEMP_FOLDER_H_
+#define HOLDFAST_BASE_TEMP_FOLDER_H_
 
 #include <string>
 
@@ -10,8 +10,8 @@ namespace holdfast {
 // A new folder, gone with everything in it at the end.
 class TempFolder {
  public:
-  // In `parent`; empty: where temporary files go.
-  static Result<TempFolder> Create(const std::string& parent);
+  // holdfast_<what>_<something new> in `parent`; empty: where temporary files go.
+  static Result<TempFolder> Create(const std::string& what, const std::string& parent = "");
   TempFolder(TempFolder&& other) noexcept;
   ~TempFolder();
   const std::string& path() const { return path_; }
@@ -25,4 +25,4 @@ class TempFolder {
 
 }  // namespace holdfast
 
-#endif  // HOLDFAST_BENCH_TEMP_FOLDER_H_
+#endif  // HOLDFAST_BASE_TEMP_FOLDER_H_
