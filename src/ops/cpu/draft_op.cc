@@ -57,21 +57,19 @@ Status CpuBackend::Commit(const CommitArgs& args) {
     const Head& t = heads[task];
     const CommitArgs::Gdn& gdn = *t.gdn;
     const int64_t dim = gdn.head_dim, key_head = t.head % gdn.n_key_heads;
-    float* state = HostData({t.segment->running, gdn.state_offset}) + t.head * dim * dim;
     Buffer* log = t.segment->log;
-    for (int64_t i = 0; i < t.segment->n_rows; ++i) {
-      const float* k_hat =
-          HostData({log, gdn.log.k_hat_offset}) + (i * gdn.n_key_heads + key_head) * dim;
-      const float* delta =
-          HostData({log, gdn.log.delta_offset}) + (i * gdn.n_value_heads + t.head) * dim;
-      const float decay = HostData({log, gdn.log.decay_offset})[i * gdn.n_value_heads + t.head];
-      // The same two roundings as in the recurrence: fma(k_hat, delta, decay * S).
-      for (int64_t k = 0; k < dim; ++k) {
-        float* row = state + k * dim;
-        for (int64_t v = 0; v < dim; ++v) row[v] *= decay;
-        kernels_->axpy(k_hat[k], delta, dim, row);
-      }
-    }
+    kernels_->gdn_commit(
+        {.state = HostData({t.segment->running, gdn.state_offset}) + t.head * dim * dim,
+         .state_stride = dim,
+         .dk = dim,
+         .n_v = dim,
+         .n_tokens = t.segment->n_rows,
+         .k_hat = HostData({log, gdn.log.k_hat_offset}) + key_head * dim,
+         .k_stride = gdn.n_key_heads * dim,
+         .delta = HostData({log, gdn.log.delta_offset}) + t.head * dim,
+         .delta_stride = gdn.n_value_heads * dim,
+         .decay = HostData({log, gdn.log.decay_offset}) + t.head,
+         .gate_stride = gdn.n_value_heads});
   });
   for (const CommitSegment& segment : args.segments) {
     for (const CommitArgs::Conv& conv : args.convs) {

@@ -129,6 +129,20 @@ struct GdnSlice {
   float* scratch = nullptr;  // [dk, n_v] when !keep_state
 };
 
+// What gdn() would leave of columns [0, n_v) of one head's state after n_tokens tokens whose
+// delta_v are known: S[k,v] = fma(k_hat[k], delta_v, decay * S[k,v]), token after token.
+struct GdnCommitSlice {
+  float* state = nullptr;
+  int64_t state_stride = 0;
+  int64_t dk = 0, n_v = 0, n_tokens = 0;
+  const float* k_hat = nullptr;  // [n_tokens, k_stride], this head's dk values
+  int64_t k_stride = 0;
+  const float* delta = nullptr;  // [n_tokens, delta_stride], this head's columns
+  int64_t delta_stride = 0;
+  const float* decay = nullptr;  // [n_tokens, gate_stride]
+  int64_t gate_stride = 0;
+};
+
 struct KernelTable {
   std::string_view name;
 
@@ -160,6 +174,7 @@ struct KernelTable {
   void (*conv_silu)(const float* const* x, const float* w, int64_t w_stride, int n_taps, int64_t n,
                     float* out);
   void (*gdn)(const GdnSlice& slice);
+  void (*gdn_commit)(const GdnCommitSlice& slice);
   void (*attention)(const AttentionSlice& slice);
   // scores[b] = sum over heads a ascending of relu(c_a), starting from relu(c_0);
   // c_a = fma(q[a, d], keys[d, b], c_a) in ascending d from 0; relu(c) = c > 0 ? c : 0.

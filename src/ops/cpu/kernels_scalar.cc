@@ -19,6 +19,7 @@ const KernelTable& ScalarKernels() {
       .hc_mix = scalar::HcMix,
       .conv_silu = scalar::ConvSilu,
       .gdn = scalar::Gdn,
+      .gdn_commit = scalar::GdnCommit,
       .attention = scalar::Attention,
       .index_scores = scalar::IndexScores,
       .exp_sum = scalar::ExpSum,

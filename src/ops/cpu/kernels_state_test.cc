@@ -203,6 +203,66 @@ TEST_P(StateTest, GatedDeltaRule) {
   }
 }
 
+struct CommitCase {
+  int64_t dk = 128, n_v = 128, n_tokens = 3;
+};
+
+void ExpectSameCommit(const KernelTable& kernels, const CommitCase& c, Random& random) {
+  SCOPED_TRACE("dk " + std::to_string(c.dk) + " n_v " + std::to_string(c.n_v) + " tokens " +
+               std::to_string(c.n_tokens));
+  const int64_t stride = c.n_v + 5;
+  const auto state = random.Floats(c.dk * stride, 0.1f);
+  const auto q = random.Floats(c.n_tokens * c.dk, 0.1f), k = random.Floats(c.n_tokens * c.dk, 0.1f);
+  const auto value = random.Floats(c.n_tokens * stride);
+  std::vector<float> gates = random.Floats(2 * c.n_tokens + 2);
+  for (float& g : gates) g = 1.0f / (1.0f + std::abs(g));
+  // The recurrence itself, from which the deltas are.
+  std::vector<float> expected = state, delta(value.size(), 9.0f), out(value.size());
+  ScalarKernels().gdn({.state = expected.data(),
+                       .state_stride = stride,
+                       .dk = c.dk,
+                       .n_v = c.n_v,
+                       .n_tokens = c.n_tokens,
+                       .q_hat = q.data(),
+                       .k_hat = k.data(),
+                       .qk_stride = c.dk,
+                       .value = value.data(),
+                       .value_stride = stride,
+                       .decay = gates.data(),
+                       .beta = gates.data() + 1,
+                       .gate_stride = 2,
+                       .out = out.data(),
+                       .out_stride = stride,
+                       .delta = delta.data(),
+                       .delta_stride = stride});
+  for (const KernelTable* table : {&ScalarKernels(), &kernels}) {
+    std::vector<float> actual = state;
+    table->gdn_commit({.state = actual.data(),
+                       .state_stride = stride,
+                       .dk = c.dk,
+                       .n_v = c.n_v,
+                       .n_tokens = c.n_tokens,
+                       .k_hat = k.data(),
+                       .k_stride = c.dk,
+                       .delta = delta.data(),
+                       .delta_stride = stride,
+                       .decay = gates.data(),
+                       .gate_stride = 2});
+    EXPECT_TRUE(SameBits(actual, expected)) << table->name;
+  }
+}
+
+TEST_P(StateTest, CommittedTokensLeaveTheStateOfTheRecurrence) {
+  Random random(35);
+  for (const int64_t dk : {1, 3, 64, 128}) {
+    for (const int64_t n_v : {0, 1, 4, 15, 16, 17, 47, 64, 65, 128}) {
+      for (const int64_t n_tokens : {0, 1, 2, 8}) {
+        ExpectSameCommit(*GetParam(), {dk, n_v, n_tokens}, random);
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Sets, StateTest, ::testing::ValuesIn(VectorKernels()), KernelSetName);
 
 }  // namespace

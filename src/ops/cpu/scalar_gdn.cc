@@ -43,4 +43,18 @@ void Gdn(const GdnSlice& s) {
   }
 }
 
+void GdnCommit(const GdnCommitSlice& s) {
+  for (int64_t t = 0; t < s.n_tokens; ++t) {
+    const float* k_hat = s.k_hat + t * s.k_stride;
+    const float* delta = s.delta + t * s.delta_stride;
+    const float decay = s.decay[t * s.gate_stride];
+    for (int64_t k = 0; k < s.dk; ++k) {
+      for (int64_t v = 0; v < s.n_v; ++v) {
+        float& cell = s.state[k * s.state_stride + v];
+        cell = std::fma(k_hat[k], delta[v], decay * cell);
+      }
+    }
+  }
+}
+
 }  // namespace holdfast::scalar

@@ -11,6 +11,7 @@ namespace holdfast::scalar {
 void MatMul(const MatMulSlice& slice);
 void Attention(const AttentionSlice& slice);
 void Gdn(const GdnSlice& slice);
+void GdnCommit(const GdnCommitSlice& slice);
 
 void RmsNorm(const float* x, const float* gain, int64_t n, float eps, float* out);
 float Dot(const float* a, const float* b, int64_t n);

@@ -123,6 +123,40 @@ void Gdn(const GdnSlice& s) {
   for (; v < s.n_v; ++v) GdnColumn(s, state, stride, v);
 }
 
+// A cell stays in its register while all tokens pass over it: the state is read and written once.
+template <int kVectors>
+HF_INLINE void GdnCommitTile(const GdnCommitSlice& s, int64_t v0) {
+  for (int64_t k = 0; k < s.dk; ++k) {
+    float* row = s.state + k * s.state_stride + v0;
+    VF32 cell[kVectors];
+    HF_UNROLL for (int i = 0; i < kVectors; ++i) cell[i] = hn::LoadU(kF32, row + i * kN);
+    for (int64_t t = 0; t < s.n_tokens; ++t) {
+      const VF32 weight = hn::Set(kF32, s.k_hat[t * s.k_stride + k]);
+      const VF32 decay = hn::Set(kF32, s.decay[t * s.gate_stride]);
+      const float* delta = s.delta + t * s.delta_stride + v0;
+      HF_UNROLL for (int i = 0; i < kVectors; ++i) {
+        cell[i] = hn::MulAdd(weight, hn::LoadU(kF32, delta + i * kN), hn::Mul(decay, cell[i]));
+      }
+    }
+    HF_UNROLL for (int i = 0; i < kVectors; ++i) hn::StoreU(cell[i], kF32, row + i * kN);
+  }
+}
+
+void GdnCommit(const GdnCommitSlice& s) {
+  int64_t v = 0;
+  for (; v + 4 * kN <= s.n_v; v += 4 * kN) GdnCommitTile<4>(s, v);
+  for (; v + kN <= s.n_v; v += kN) GdnCommitTile<1>(s, v);
+  for (; v < s.n_v; ++v) {
+    for (int64_t k = 0; k < s.dk; ++k) {
+      float& cell = s.state[k * s.state_stride + v];
+      for (int64_t t = 0; t < s.n_tokens; ++t) {
+        cell = __builtin_fmaf(s.k_hat[t * s.k_stride + k], s.delta[t * s.delta_stride + v],
+                              s.decay[t * s.gate_stride] * cell);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace holdfast::HF_KERNEL_SET
 

@@ -28,6 +28,7 @@ constexpr KernelTable kTable = {
     .hc_mix = HcMix,
     .conv_silu = ConvSilu,
     .gdn = Gdn,
+    .gdn_commit = GdnCommit,
     .attention = Attention,
     .index_scores = IndexScores,
     .exp_sum = ExpSum,
