@@ -196,25 +196,26 @@ Status PartFileWriter::Finish() {
 
 Result<std::unique_ptr<PartFileReader>> PartFileReader::Open(FileSystem* file_system,
                                                              const std::string& path,
-                                                             PartFileKind kind) {
+                                                             PartFileKind kind,
+                                                             const std::string& name) {
   std::unique_ptr<PartFileReader> reader(new PartFileReader());
-  reader->path_ = path;
+  reader->name_ = name.empty() ? path : name;
   HF_ASSIGN_OR_RETURN(reader->file_, file_system->Open(path, OpenMode::kRead));
   HF_ASSIGN_OR_RETURN(reader->size_, reader->file_->Size());
   const char* what = kind == PartFileKind::kSession ? "session file" : "segment file";
   Header header{};
   HF_ASSIGN_OR_RETURN(const size_t n_read, reader->file_->ReadAt(0, header));
   if (n_read < kMagicBytes || std::memcmp(header.data(), MagicOf(kind), kMagicBytes) != 0) {
-    return InvalidArgumentError(fmt::format("{}: is not a holdfast {}", path, what));
+    return InvalidArgumentError(fmt::format("{}: is not a holdfast {}", reader->name_, what));
   }
   if (n_read < kFileHeaderBytes) {
-    return DataLossError(fmt::format("{}: truncated: {} bytes, the header needs {}", path, n_read,
-                                     kFileHeaderBytes));
+    return DataLossError(fmt::format("{}: truncated: {} bytes, the header needs {}", reader->name_,
+                                     n_read, kFileHeaderBytes));
   }
   const uint32_t version = GetU32(header.data() + 8);
   if (version > kPartFileVersion) {
     return UnimplementedError(fmt::format("{}: {} of version {}, this holdfast reads up to {}",
-                                          path, what, version, kPartFileVersion));
+                                          reader->name_, what, version, kPartFileVersion));
   }
   const bool reserved_zero = std::all_of(header.begin() + 32, header.begin() + kHashedHeaderBytes,
                                          [](std::byte b) { return b == std::byte{0}; });
@@ -230,7 +231,7 @@ Result<std::unique_ptr<PartFileReader>> PartFileReader::Open(FileSystem* file_sy
 }
 
 Status PartFileReader::Damaged(uint64_t offset, const std::string& what) const {
-  return DataLossError(fmt::format("{}: at byte {}: {}", path_, offset, what));
+  return DataLossError(fmt::format("{}: at byte {}: {}", name_, offset, what));
 }
 
 Result<std::optional<PartInfo>> PartFileReader::Next() {
@@ -238,16 +239,16 @@ Result<std::optional<PartInfo>> PartFileReader::Next() {
   info.offset = PayloadOffset(position_, alignment_);
   const uint64_t header_offset = info.offset - kPartHeaderBytes;
   if (info.offset > size_) {
-    return DataLossError(fmt::format("{}: truncated: {} bytes, the next part begins at {}", path_,
+    return DataLossError(fmt::format("{}: truncated: {} bytes, the next part begins at {}", name_,
                                      size_, header_offset));
   }
   std::vector<std::byte> gap(header_offset - position_);
-  HF_RETURN_IF_ERROR(file_->ReadExactly(position_, gap, path_));
+  HF_RETURN_IF_ERROR(file_->ReadExactly(position_, gap, name_));
   if (std::any_of(gap.begin(), gap.end(), [](std::byte b) { return b != std::byte{0}; })) {
     return Damaged(position_, "padding is not zero");
   }
   Header header;
-  HF_RETURN_IF_ERROR(file_->ReadExactly(header_offset, header, path_));
+  HF_RETURN_IF_ERROR(file_->ReadExactly(header_offset, header, name_));
   info.index = static_cast<int64_t>(GetU64(header.data() + 8));
   info.bytes = GetU64(header.data() + 16);
   info.hash = GetHash(header.data() + 32);
@@ -260,7 +261,7 @@ Result<std::optional<PartInfo>> PartFileReader::Next() {
   }
   info.type = static_cast<PartType>(type);
   if (info.bytes > size_ - info.offset) {
-    return DataLossError(fmt::format("{}: truncated: {} bytes, part {} ends at {}", path_, size_,
+    return DataLossError(fmt::format("{}: truncated: {} bytes, part {} ends at {}", name_, size_,
                                      n_parts_, info.offset + info.bytes));
   }
   position_ = info.offset + info.bytes;
@@ -271,6 +272,13 @@ Result<std::optional<PartInfo>> PartFileReader::Next() {
   headers_.Add(header);
   ++n_parts_;
   return std::optional<PartInfo>(info);
+}
+
+Result<uint64_t> PartFileReader::PeekBytes() {
+  Header header;
+  HF_RETURN_IF_ERROR(
+      file_->ReadExactly(PayloadOffset(position_, alignment_) - kPartHeaderBytes, header, name_));
+  return GetU64(header.data() + 16);
 }
 
 Status PartFileReader::CheckEnd(const PartInfo& end) {
@@ -288,7 +296,7 @@ Status PartFileReader::CheckEnd(const PartInfo& end) {
 }
 
 std::string PartFileReader::Describe(const PartInfo& info) const {
-  return fmt::format("{}: {} {}", path_, PartTypeName(info.type), info.index);
+  return fmt::format("{}: {} {}", name_, PartTypeName(info.type), info.index);
 }
 
 Status PartFileReader::Read(const PartInfo& info, std::span<std::byte> dst) {

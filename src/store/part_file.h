@@ -46,6 +46,13 @@ struct PartInfo {
   Hash128 hash;  // of the payload
 };
 
+// What a payload takes in a session file with its header, and the end part in the last of it.
+constexpr uint64_t SessionFootprint(uint64_t payload_bytes) {
+  return kPartHeaderBytes + (payload_bytes + 63) / 64 * 64;
+}
+// A session file without any part but the end.
+inline constexpr uint64_t kEmptySessionBytes = 2 * kPartHeaderBytes + 24;
+
 // What a payload takes in a segment with its header and padding, and a segment by itself.
 inline constexpr uint64_t kSegmentOverheadBytes = 8192;
 constexpr uint64_t SegmentFootprint(uint64_t payload_bytes) {
@@ -96,13 +103,18 @@ class PartFileWriter {
 // kDataLoss for damage, each naming the byte.
 class PartFileReader {
  public:
+  // `name`: what messages call it; empty: its path.
   static Result<std::unique_ptr<PartFileReader>> Open(FileSystem* file_system,
-                                                      const std::string& path, PartFileKind kind);
+                                                      const std::string& path, PartFileKind kind,
+                                                      const std::string& name = "");
 
   uint64_t uid() const { return uid_; }
   uint64_t store_id() const { return store_id_; }
   // The next part; nothing after the end part was found, complete and at the end of the file.
   Result<std::optional<PartInfo>> Next();
+  // The size that the next part's header gives, which need not be true: of a file that is still
+  // growing.
+  Result<uint64_t> PeekBytes();
   // Reads and checks a payload; `dst` has info.bytes.
   Status Read(const PartInfo& info, std::span<std::byte> dst);
   // Checks a payload in pieces of at most `piece_bytes`, without keeping it.
@@ -116,7 +128,7 @@ class PartFileReader {
   std::string Describe(const PartInfo& info) const;
 
   std::unique_ptr<File> file_;
-  std::string path_;
+  std::string name_;
   uint64_t alignment_ = 0, size_ = 0, uid_ = 0, store_id_ = 0;
   uint64_t position_ = 0;
   uint64_t n_parts_ = 0;

@@ -12,62 +12,86 @@ namespace {
 // Large enough to be quick, small enough not to matter.
 constexpr size_t kCheckPiece = 1 << 20;
 
-Status OtherModel(const std::string& path, const std::string& what, const std::string& found,
+Status OtherModel(const std::string& name, const std::string& what, const std::string& found,
                   const std::string& wanted) {
   return FailedPreconditionError(
-      fmt::format("{}: session of {}: {}, this server's is {}", path, what, found, wanted));
+      fmt::format("{}: session of {}: {}, this server's is {}", name, what, found, wanted));
 }
 
 // Each reason to refuse a sound session has its own text.
-Status CheckKeys(const std::string& path, const SessionManifest& manifest, const StoreKeys& mine) {
+Status CheckKeys(const std::string& name, const SessionManifest& manifest, const StoreKeys& mine) {
   const StoreKeys& theirs = manifest.keys;
   if (theirs.model.vocabulary != mine.model.vocabulary || theirs.vocab_size != mine.vocab_size) {
-    return OtherModel(path, "another vocabulary", theirs.model.vocabulary.Hex(),
+    return OtherModel(name, "another vocabulary", theirs.model.vocabulary.Hex(),
                       mine.model.vocabulary.Hex());
   }
   if (theirs.model.config != mine.model.config ||
       theirs.model.provisional != mine.model.provisional ||
       (theirs.model.full && mine.model.full && *theirs.model.full != *mine.model.full)) {
-    return OtherModel(path, "another model",
+    return OtherModel(name, "another model",
                       fmt::format("{} ({})", theirs.model.provisional.Hex(), theirs.model.name),
                       fmt::format("{} ({})", mine.model.provisional.Hex(), mine.model.name));
   }
   if (theirs.kv_format != mine.kv_format) {
-    return OtherModel(path, "another KV format", theirs.kv_format, mine.kv_format);
+    return OtherModel(name, "another KV format", theirs.kv_format, mine.kv_format);
   }
   if (theirs.trunk_layout_key != mine.trunk_layout_key || theirs.page_tokens != mine.page_tokens ||
       theirs.page_bytes != mine.page_bytes || theirs.running_bytes != mine.running_bytes) {
     return OtherModel(
-        path, "another layout",
+        name, "another layout",
         fmt::format("{:016x} ({} B pages of {} tokens, {} B running)", theirs.trunk_layout_key,
                     theirs.page_bytes, theirs.page_tokens, theirs.running_bytes),
         fmt::format("{:016x} ({} B pages of {} tokens, {} B running)", mine.trunk_layout_key,
                     mine.page_bytes, mine.page_tokens, mine.running_bytes));
   }
   if (theirs.numerics_key != mine.numerics_key) {
-    return OtherModel(path, "another numerics key", theirs.numerics_key, mine.numerics_key);
+    return OtherModel(name, "another numerics key", theirs.numerics_key, mine.numerics_key);
   }
   if (mine.max_tokens > 0 && manifest.n_tokens > mine.max_tokens) {
     return OutOfRangeError(
         fmt::format("{}: session of {} tokens is larger than this server's "
                     "context of {}",
-                    path, manifest.n_tokens, mine.max_tokens));
+                    name, manifest.n_tokens, mine.max_tokens));
   }
   return OkStatus();
+}
+
+Result<uint64_t> CheckManifestBytes(const std::string& name, uint64_t bytes) {
+  if (bytes <= kMaxManifestBytes) return bytes;
+  return DataLossError(
+      fmt::format("{}: manifest of {} bytes, wanted at most {}", name, bytes, kMaxManifestBytes));
 }
 
 // A session file read from beginning to end: manifest, tokens, and where each buffer lies.
 class SessionReader {
  public:
-  static Result<std::unique_ptr<SessionReader>> Open(StoreCore* core, const std::string& path) {
-    std::unique_ptr<SessionReader> self(new SessionReader(path));
-    HF_ASSIGN_OR_RETURN(self->reader_,
-                        PartFileReader::Open(core->file_system, path, PartFileKind::kSession));
+  // `name` is what messages call it.
+  static Result<std::unique_ptr<SessionReader>> Open(StoreCore* core, const std::string& path,
+                                                     const std::string& name) {
+    std::unique_ptr<SessionReader> self(new SessionReader(name));
+    HF_ASSIGN_OR_RETURN(
+        self->reader_, PartFileReader::Open(core->file_system, path, PartFileKind::kSession, name));
     HF_RETURN_IF_ERROR(self->ReadManifest());
     return self;
   }
 
   const SessionManifest& manifest() const { return manifest_; }
+  // Of the whole file, by the manifest.
+  uint64_t FileBytes() const {
+    const StoreKeys& keys = manifest_.keys;
+    const auto n_tokens = static_cast<uint64_t>(manifest_.n_tokens);
+    const auto n_pages = static_cast<uint64_t>(manifest_.n_pages());
+    uint64_t bytes = kEmptySessionBytes + SessionFootprint(manifest_bytes_) +
+                     SessionFootprint(n_tokens * sizeof(int32_t)) +
+                     n_pages * SessionFootprint(keys.page_bytes);
+    if (manifest_.has_content) bytes += SessionFootprint(n_tokens * sizeof(uint64_t));
+    if (manifest_.has_draft) bytes += n_pages * SessionFootprint(keys.draft_page_bytes);
+    for (const SaveState& state : manifest_.states) {
+      bytes += SessionFootprint(keys.running_bytes);
+      if (state.has_draft) bytes += SessionFootprint(keys.draft_running_bytes);
+    }
+    return bytes;
+  }
   const std::vector<int32_t>& tokens() const { return tokens_; }
   const std::vector<uint64_t>& content() const { return content_; }
 
@@ -80,7 +104,7 @@ class SessionReader {
     for (const int32_t token : tokens_) {
       if (token < 0 || (keys.vocab_size > 0 && token >= keys.vocab_size)) {
         return DataLossError(
-            fmt::format("{}: token {}, wanted 0 to {}", path_, token, keys.vocab_size - 1));
+            fmt::format("{}: token {}, wanted 0 to {}", name_, token, keys.vocab_size - 1));
       }
     }
     if (manifest_.has_content) {
@@ -102,7 +126,7 @@ class SessionReader {
     HF_ASSIGN_OR_RETURN(const auto more, reader_->Next());
     if (!more) return OkStatus();
     return DataLossError(
-        fmt::format("{}: a {} after all the manifest names", path_, PartTypeName(more->type)));
+        fmt::format("{}: a {} after all the manifest names", name_, PartTypeName(more->type)));
   }
 
   Status Give(const PartRef& ref, const std::function<Status(std::span<const std::byte>)>& use) {
@@ -111,7 +135,7 @@ class SessionReader {
                                       : (draft ? PartType::kDraftPage : PartType::kTrunkPage);
     const auto found = buffers_.find({type, ref.index});
     if (found == buffers_.end()) {
-      return InternalError(fmt::format("{}: no {} {}", path_, PartTypeName(type), ref.index));
+      return InternalError(fmt::format("{}: no {} {}", name_, PartTypeName(type), ref.index));
     }
     scratch_.resize(found->second.bytes);
     HF_RETURN_IF_ERROR(reader_->Read(found->second, scratch_));
@@ -119,37 +143,35 @@ class SessionReader {
   }
 
  private:
-  explicit SessionReader(const std::string& path) : path_(path) {}
+  explicit SessionReader(const std::string& name) : name_(name) {}
 
   Result<PartInfo> Expect(PartType type, int64_t index) {
     HF_ASSIGN_OR_RETURN(const auto info, reader_->Next());
     if (info && info->type == type && info->index == index) return *info;
-    return DataLossError(fmt::format("{}: {} {} in place of {} {}", path_,
+    return DataLossError(fmt::format("{}: {} {} in place of {} {}", name_,
                                      info ? PartTypeName(info->type) : "the end",
                                      info ? info->index : 0, PartTypeName(type), index));
   }
 
   Status CheckBytes(const PartInfo& info, uint64_t bytes) {
     if (info.bytes == bytes) return OkStatus();
-    return DataLossError(fmt::format("{}: {} {} of {} bytes, wanted {}", path_,
+    return DataLossError(fmt::format("{}: {} {} of {} bytes, wanted {}", name_,
                                      PartTypeName(info.type), info.index, info.bytes, bytes));
   }
 
   Status ReadManifest() {
     HF_ASSIGN_OR_RETURN(const PartInfo info, Expect(PartType::kManifest, 0));
-    if (info.bytes > kMaxManifestBytes) {
-      return DataLossError(fmt::format("{}: manifest of {} bytes, wanted at most {}", path_,
-                                       info.bytes, kMaxManifestBytes));
-    }
+    HF_RETURN_IF_ERROR(CheckManifestBytes(name_, info.bytes).status());
     std::vector<std::byte> text(info.bytes);
     HF_RETURN_IF_ERROR(reader_->Read(info, text));
     if (reader_->uid() != info.hash.low || reader_->store_id() != 0) {
-      return DataLossError(path_ + ": the file header does not belong to the manifest");
+      return DataLossError(name_ + ": the file header does not belong to the manifest");
     }
     auto manifest = ParseSessionManifest(text);
     if (!manifest.ok())
-      return Status(manifest.status().code(), path_ + ": " + manifest.status().message());
+      return Status(manifest.status().code(), name_ + ": " + manifest.status().message());
     manifest_ = std::move(*manifest);
+    manifest_bytes_ = info.bytes;
     return OkStatus();
   }
 
@@ -170,9 +192,10 @@ class SessionReader {
     return OkStatus();
   }
 
-  std::string path_;
+  std::string name_;
   std::unique_ptr<PartFileReader> reader_;
   SessionManifest manifest_;
+  uint64_t manifest_bytes_ = 0;
   std::vector<int32_t> tokens_;
   std::vector<uint64_t> content_;
   std::map<std::pair<PartType, int64_t>, PartInfo> buffers_;
@@ -209,12 +232,18 @@ struct IdChoice {
 
 // Needs no lock held.
 Result<IdChoice> ChooseId(StoreCore* core, const std::string& wanted, const SessionReader& reader,
-                          bool beside_others) {
+                          const ImportOptions& options) {
   std::lock_guard lock(core->db_mutex);
+  const auto own = [&] {
+    return IdChoice{fmt::format("{}-{:08x}", wanted.substr(0, 100),
+                                static_cast<uint32_t>(core->options.random()))};
+  };
   const Result<ConversationRow> row = ReadConversation(core->db.get(), wanted);
-  if (row.status().code() == StatusCode::kNotFound) return IdChoice{wanted};
+  if (row.status().code() == StatusCode::kNotFound) {
+    return options.id_in_use ? own() : IdChoice{wanted};
+  }
   HF_RETURN_IF_ERROR(row.status());
-  if (!beside_others) {
+  if (!options.beside_others) {
     return AlreadyExistsError(
         fmt::format("conversation {} is in the store already; import it under another id", wanted));
   }
@@ -226,8 +255,7 @@ Result<IdChoice> ChooseId(StoreCore* core, const std::string& wanted, const Sess
       ours.size() == theirs.size() && CommonPrefix(ours, theirs) == ours.size()) {
     return IdChoice{wanted, true};
   }
-  return IdChoice{fmt::format("{}-{:08x}", wanted.substr(0, 100),
-                              static_cast<uint32_t>(core->options.random()))};
+  return own();
 }
 
 // Whether the draft part can be used here; if not, why.
@@ -247,12 +275,28 @@ std::string WhyNoDraft(const SessionManifest& manifest, const StoreKeys& mine) {
 
 }  // namespace
 
+Result<uint64_t> ReadManifestBytes(StoreCore* core, const std::string& path,
+                                   const std::string& name) {
+  HF_ASSIGN_OR_RETURN(const auto reader,
+                      PartFileReader::Open(core->file_system, path, PartFileKind::kSession, name));
+  HF_ASSIGN_OR_RETURN(const uint64_t bytes, reader->PeekBytes());
+  return CheckManifestBytes(name, bytes);
+}
+
+Result<SessionHead> ReadSessionHead(StoreCore* core, const std::string& path,
+                                    const std::string& name) {
+  HF_ASSIGN_OR_RETURN(const auto reader, SessionReader::Open(core, path, name));
+  if (core->keys) HF_RETURN_IF_ERROR(CheckKeys(name, reader->manifest(), *core->keys));
+  return SessionHead{reader->manifest().conversation, reader->FileBytes()};
+}
+
 Result<ImportReport> ImportSession(StoreCore* core, const std::string& path,
                                    const ImportOptions& options) {
+  const std::string& name = options.name.empty() ? path : options.name;
   std::lock_guard write_lock(core->write_mutex);
-  HF_ASSIGN_OR_RETURN(const auto reader, SessionReader::Open(core, path));
+  HF_ASSIGN_OR_RETURN(const auto reader, SessionReader::Open(core, path, name));
   const SessionManifest& manifest = reader->manifest();
-  if (core->keys) HF_RETURN_IF_ERROR(CheckKeys(path, manifest, *core->keys));
+  if (core->keys) HF_RETURN_IF_ERROR(CheckKeys(name, manifest, *core->keys));
   HF_RETURN_IF_ERROR(reader->ReadRest());
 
   KeysForImport keys(core, manifest.keys);
@@ -269,7 +313,7 @@ Result<ImportReport> ImportSession(StoreCore* core, const std::string& path,
       options.conversation.empty() ? manifest.conversation : options.conversation;
   HF_RETURN_IF_ERROR(CheckConversationId(request.conversation));
   HF_ASSIGN_OR_RETURN(const IdChoice choice,
-                      ChooseId(core, request.conversation, *reader, options.beside_others));
+                      ChooseId(core, request.conversation, *reader, options));
   if (choice.is_there) {
     report.notes = {"the conversation is in the store already"};
     report.conversation = choice.id;

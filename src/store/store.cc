@@ -38,6 +38,7 @@ class StoreImpl final : public Store {
     core_.segments_dir = options.dir + "/segments";
     core_.quarantine_dir = options.dir + "/quarantine";
     core_.exports_dir = options.dir + "/exports";
+    core_.incoming_dir = options.dir + "/incoming";
   }
 
   Status Init() {
@@ -59,6 +60,7 @@ class StoreImpl final : public Store {
     if (core_.keys) {
       HF_ASSIGN_OR_RETURN(core_.spaces, FindSpaces(core_.db.get(), *core_.keys));
     }
+    HF_RETURN_IF_ERROR(EmptyIncoming());
     GcReport report;
     HF_RETURN_IF_ERROR(RemoveOrphans(&core_, &report));
     if (report.orphans_removed > 0) {
@@ -152,6 +154,13 @@ class StoreImpl final : public Store {
   Result<ImportReport> Import(const std::string& path, const ImportOptions& options) override {
     return ImportSession(&core_, path, options);
   }
+  Result<std::string> SessionId(const std::string& path, const std::string& name) override {
+    HF_ASSIGN_OR_RETURN(SessionHead head, ReadSessionHead(&core_, path, name));
+    return std::move(head.conversation);
+  }
+  Result<std::unique_ptr<SessionUpload>> BeginUpload() override {
+    return SessionUpload::Begin(&core_);
+  }
   Result<std::string> ExportPath(std::string_view name) override {
     HF_RETURN_IF_ERROR(CheckPlainFileName(name));
     HF_RETURN_IF_ERROR(core_.CheckPresent());
@@ -216,6 +225,17 @@ class StoreImpl final : public Store {
         fmt::format("store {}: the catalogue is damaged ({}); it and its segments "
                     "were moved to {}",
                     core_.options.dir, damage.message(), aside));
+    return OkStatus();
+  }
+
+  // What a process that ended had not finished receiving.
+  Status EmptyIncoming() {
+    HF_ASSIGN_OR_RETURN(const bool there, core_.file_system->Exists(core_.incoming_dir));
+    if (!there) return OkStatus();
+    HF_ASSIGN_OR_RETURN(const auto names, core_.file_system->List(core_.incoming_dir));
+    for (const std::string& name : names) {
+      HF_RETURN_IF_ERROR(core_.file_system->Unlink(core_.incoming_dir + "/" + name));
+    }
     return OkStatus();
   }
 

@@ -8,6 +8,7 @@
 //   DIR/segments/*.seg       pages and running states, each with a checksum
 //   DIR/quarantine/          files that did not verify; nothing deletes them but a person
 //   DIR/exports/             session files named by clients
+//   DIR/incoming/            session files that are still arriving; emptied by Open()
 //
 // Durability: when Save() (or any other change) returns OK it survives power loss. When it returns
 // an error, the store holds either all of the change or nothing of it, and stays usable.
@@ -29,6 +30,7 @@
 #include "base/status.h"
 #include "store/file_system.h"
 #include "store/store_types.h"
+#include "store/session_upload.h"
 
 namespace holdfast {
 
@@ -119,6 +121,11 @@ class Store {
   virtual Status Export(std::string_view conversation, const std::string& path) = 0;
   // The same, given to `sink` in pieces; stops with the sink's error.
   virtual Status ExportTo(std::string_view conversation, const ByteSink& sink) = 0;
+  // The id in a session file, with the checks that its beginning allows. `name` is what messages
+  // call it.
+  virtual Result<std::string> SessionId(const std::string& path, const std::string& name) = 0;
+  // Import for a file that arrives in pieces.
+  virtual Result<std::unique_ptr<SessionUpload>> BeginUpload() = 0;
   // Checks the whole file before anything of it is stored.
   virtual Result<ImportReport> Import(const std::string& path, const ImportOptions& options) = 0;
   // DIR/exports/NAME, created on demand; refuses anything but a plain name.

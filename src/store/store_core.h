@@ -28,7 +28,7 @@ struct StoreCore {
   std::optional<StoreKeys> keys;
   FileSystem* file_system = nullptr;
   std::unique_ptr<FileLock> lock;
-  std::string segments_dir, quarantine_dir, exports_dir;
+  std::string segments_dir, quarantine_dir, exports_dir, incoming_dir;
   uint64_t store_id = 0;
 
   std::mutex write_mutex;
@@ -94,6 +94,20 @@ Status ExportConversation(StoreCore* core, std::string_view id, const std::strin
                           const ByteSink& sink = nullptr);
 Result<ImportReport> ImportSession(StoreCore* core, const std::string& path,
                                    const ImportOptions& options);
+// What the beginning of a session file says of it.
+struct SessionHead {
+  std::string conversation;
+  uint64_t file_bytes = 0;  // of the whole file
+};
+// Bytes of a session file before its manifest.
+inline constexpr uint64_t kSessionPrefixBytes = 2 * kPartHeaderBytes;
+// Of a file of which only the beginning may be there: the manifest's size from its first
+// kSessionPrefixBytes, then, with the manifest there, what it says, with all checks of an import
+// that need no more. `name` is what messages call the file.
+Result<uint64_t> ReadManifestBytes(StoreCore* core, const std::string& path,
+                                   const std::string& name);
+Result<SessionHead> ReadSessionHead(StoreCore* core, const std::string& path,
+                                    const std::string& name);
 Result<std::vector<ConversationInfo>> ListConversations(StoreCore* core);
 Result<ConversationDetail> ShowConversation(StoreCore* core, std::string_view id);
 Status ForkConversation(StoreCore* core, std::string_view id, std::string_view new_id,

@@ -232,6 +232,9 @@ struct ImportOptions {
   // When a conversation of this id is there already: one with the same tokens is what was asked
   // for, beside another one the import gets an id of its own. Else it is refused.
   bool beside_others = false;
+  // A conversation that is not in the store has that id: the import gets one of its own.
+  bool id_in_use = false;
+  std::string name;  // what messages call the file; empty: its path
 };
 
 struct ImportReport {
