@@ -1,0 +1,48 @@
+#include "grammar/grammar_cache.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace holdfast {
+
+std::shared_ptr<const TokenTrie> GrammarCache::Trie() {
+  const std::lock_guard lock(mutex_);
+  if (trie_ == nullptr) trie_ = std::make_shared<const TokenTrie>(tokenizer_);
+  return trie_;
+}
+
+Result<std::shared_ptr<TokenGrammar>> GrammarCache::Get(const ReplyFormat& format,
+                                                        std::string* where) {
+  std::string key = format.Key();
+  if (key.size() > kMaxFormatBytes) {
+    *where = format.text == ReplyFormat::Text::kJson ? format.schema_where : "tools";
+    return OutOfRangeError(fmt::format("{}: the schemas have {} bytes, at most {} are compiled",
+                                       *where, key.size(), kMaxFormatBytes));
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = std::ranges::find(entries_, key, &Entry::key);
+    if (known != entries_.end()) {
+      entries_.splice(entries_.begin(), entries_, known);
+      return entries_.front().grammar;
+    }
+  }
+  HF_ASSIGN_OR_RETURN(Grammar grammar, CompileFormat(format, where));
+  auto compiled = std::make_shared<TokenGrammar>(std::move(grammar), Trie());
+  const std::lock_guard lock(mutex_);
+  entries_.push_front({std::move(key), compiled});
+  int64_t bytes = 0;
+  size_t n = 0;
+  for (auto it = entries_.begin(); it != entries_.end(); ++it) {
+    bytes += it->grammar->bytes() + static_cast<int64_t>(it->key.size());
+    if (++n > 1 && (n > kMaxGrammars || bytes > kMaxBytes)) {
+      entries_.erase(it, entries_.end());
+      break;
+    }
+  }
+  return compiled;
+}
+
+}  // namespace holdfast
