@@ -7,9 +7,10 @@
 namespace holdfast {
 namespace {
 
-// Running states a bound conversation needs at once: its own, the one it is copied from, the last
-// turn's end and the one before the reply.
-constexpr uint64_t kRunningPerSlot = 4;
+// Running states of a bound conversation: its own and the four checkpoints it may keep however
+// short it is. Those that its length pays for live in the cache's part; where there is none they
+// are given up.
+constexpr uint64_t kRunningPerSlot = 5;
 
 std::string Size(uint64_t bytes) {
   constexpr double kMiB = 1024.0 * 1024.0;

@@ -50,6 +50,9 @@ std::vector<Scheduler::Turn> Scheduler::PlanStep() {
       reads, timer_.ReadBudget(n_decode, options_.step_target_ms, std::max<int64_t>(max_rows, 1)));
   std::vector<Turn> turns;
   size_t next_read = 0;
+  bool waits = false;         // for a save, which will end
+  Active* starved = nullptr;  // the youngest that finds no memory
+  Status no_room;
   for (const ActivePtr& a : active_) {
     Turn turn{.active = a.get()};
     if (a->decoding()) {
@@ -65,13 +68,21 @@ std::vector<Scheduler::Turn> Scheduler::PlanStep() {
       turn.n_guesses = 0;
       status = cache_->PrepareWrite(a->conversation, end);
     }
-    if (!status.ok() && status.code() != StatusCode::kUnavailable) {
+    if (status.code() == StatusCode::kResourceExhausted) {
+      starved = a.get();
+      no_room = status;
+    } else if (!status.ok() && status.code() != StatusCode::kUnavailable) {
       Finish(a.get(), FinishReason::kError, status, /*keep=*/true);
       continue;
     }
+    waits |= status.code() == StatusCode::kUnavailable;
     if (!status.ok()) turn.n_rows = 0;
     a->waited_steps = turn.n_rows > 0 ? 0 : a->waited_steps + 1;
     if (turn.n_rows > 0) turns.push_back(std::move(turn));
+  }
+  // Others give memory back when they end. Where nobody can go on, one makes room.
+  if (turns.empty() && !waits && starved != nullptr) {
+    Finish(starved, FinishReason::kError, no_room, /*keep=*/true);
   }
   return turns;
 }

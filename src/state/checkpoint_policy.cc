@@ -118,17 +118,7 @@ class Thinning {
   std::vector<size_t> Run() {
     // One at the live end shares its running state and takes no memory.
     n_left_ = std::ranges::count_if(kept_, [&](const auto& k) { return k.position < n_tokens_; });
-    const size_t last_reply = LastOf(CheckpointKind::kBeforeReply);
-    for (CheckpointKind kind : {CheckpointKind::kBeforeReply, CheckpointKind::kTurnEnd,
-                                CheckpointKind::kMark, CheckpointKind::kLadder}) {
-      for (size_t i = 0; i < kept_.size(); ++i) {
-        if (kept_[i].kind == kind && i != last_reply) TryDrop(i);
-      }
-    }
-    if (last_reply < kept_.size()) TryDrop(last_reply);
-    for (size_t i = kept_.size(); i-- > 0;) {
-      if (kept_[i].kind == CheckpointKind::kSystem) TryDrop(i);
-    }
+    for (size_t i : Order()) TryDrop(i);
     std::vector<size_t> result;
     for (size_t i = 0; i < kept_.size(); ++i) {
       if (dropped_[i]) result.push_back(i);
@@ -136,12 +126,49 @@ class Thinning {
     return result;
   }
 
+  std::optional<size_t> First() const {
+    const std::vector<size_t> order = Order();
+    const auto takes_memory = [&](size_t i) { return kept_[i].position < n_tokens_; };
+    for (size_t i : order) {
+      if (takes_memory(i) && BoundHoldsWithout(i)) return i;
+    }
+    const auto any = std::ranges::find_if(order, takes_memory);
+    return any == order.end() ? std::nullopt : std::optional(*any);
+  }
+
  private:
+  // Of all of them, those that are given up first in front.
+  std::vector<size_t> Order() const {
+    std::vector<size_t> order;
+    const size_t last_reply = LastOf(CheckpointKind::kBeforeReply);
+    const size_t beginning = Beginning();
+    for (CheckpointKind kind : {CheckpointKind::kBeforeReply, CheckpointKind::kTurnEnd,
+                                CheckpointKind::kMark, CheckpointKind::kLadder}) {
+      for (size_t i = 0; i < kept_.size(); ++i) {
+        if (kept_[i].kind == kind && i != last_reply && i != beginning) order.push_back(i);
+      }
+    }
+    if (last_reply < kept_.size()) order.push_back(last_reply);
+    if (beginning < last_reply) order.push_back(beginning);
+    for (size_t i = kept_.size(); i-- > 0;) {
+      if (kept_[i].kind == CheckpointKind::kSystem) order.push_back(i);
+    }
+    return order;
+  }
+
   size_t LastOf(CheckpointKind kind) const {
     for (size_t i = kept_.size(); i-- > 0;) {
       if (kept_[i].kind == kind) return i;
     }
     return kept_.size();
+  }
+
+  // The first of those before replies, where no end of a system block stands for what a new chat
+  // with the same beginning shares.
+  size_t Beginning() const {
+    if (LastOf(CheckpointKind::kSystem) < kept_.size()) return kept_.size();
+    const auto it = std::ranges::find(kept_, CheckpointKind::kBeforeReply, &CheckpointMark::kind);
+    return static_cast<size_t>(it - kept_.begin());
   }
 
   void TryDrop(size_t i) {
@@ -175,6 +202,11 @@ class Thinning {
 std::vector<size_t> ThinCheckpoints(const CheckpointPolicy& policy, int64_t n_tokens,
                                     std::span<const CheckpointMark> kept) {
   return Thinning(policy, n_tokens, kept).Run();
+}
+
+std::optional<size_t> CheckpointToGiveUp(const CheckpointPolicy& policy, int64_t n_tokens,
+                                         std::span<const CheckpointMark> kept) {
+  return Thinning(policy, n_tokens, kept).First();
 }
 
 }  // namespace holdfast

@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -21,7 +22,8 @@
 
 namespace holdfast {
 
-// In the order in which they are given up, except that the latest kBeforeReply counts as a rung.
+// In the order in which they are given up, except that the latest kBeforeReply counts as a rung,
+// and the first one as kSystem where there is none.
 enum class CheckpointKind : uint8_t {
   kBeforeReply = 0,  // before the generation prompt
   kTurnEnd = 1,
@@ -74,6 +76,11 @@ std::vector<CheckpointMark> PlanCheckpoints(const CheckpointPolicy& policy, int6
 // ascending. Never one without which the bound would fail when it held before.
 std::vector<size_t> ThinCheckpoints(const CheckpointPolicy& policy, int64_t n_tokens,
                                     std::span<const CheckpointMark> kept);
+
+// The one to drop when memory is short, whatever their number; none when all share the live end's
+// state. The bound is kept as long as it can be.
+std::optional<size_t> CheckpointToGiveUp(const CheckpointPolicy& policy, int64_t n_tokens,
+                                         std::span<const CheckpointMark> kept);
 
 }  // namespace holdfast
 

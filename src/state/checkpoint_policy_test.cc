@@ -122,6 +122,21 @@ TEST(CheckpointPolicyTest, DropsOldRepliesThenTurnEndsThenMarks) {
   EXPECT_EQ(ThinCheckpoints(policy, 60, kept), (std::vector<size_t>{1, 2, 3, 5}));
 }
 
+TEST(CheckpointPolicyTest, WithoutASystemBlockTheFirstReplyStandsForIt) {
+  CheckpointPolicy policy{.ratio = 2, .min_gap = 1000, .page_tokens = 1};
+  policy.running_bytes = 1000;
+  policy.kv_bytes_per_token = 0;  // four
+  std::vector<CheckpointMark> kept = {{10, CheckpointKind::kBeforeReply},
+                                      {20, CheckpointKind::kTurnEnd},
+                                      {30, CheckpointKind::kBeforeReply},
+                                      {40, CheckpointKind::kTurnEnd},
+                                      {50, CheckpointKind::kBeforeReply}};
+  EXPECT_EQ(ThinCheckpoints(policy, 60, kept), (std::vector<size_t>{2}));
+  for (int64_t at : {51, 52, 53, 54}) kept.push_back({at, CheckpointKind::kLadder});
+  // The other replies and turn ends; then a rung goes before the latest reply and the first.
+  EXPECT_EQ(ThinCheckpoints(policy, 60, kept), (std::vector<size_t>{1, 2, 3, 5, 6}));
+}
+
 // 118 MB of running state against 14.2 KB (int8), 26.1 KB (f16) and 50.7 KB (f32) per token: by
 // hand, ratio 8 needs 10 states at 16,385 tokens, where int8 pays for 6, f16 for 7 and f32 for 11;
 // ratio 4 needs 6 at 8,193 tokens: 5, 5 and 7.
@@ -144,6 +159,20 @@ TEST(CheckpointPolicyTest, SaysWhenEvenTheCoarsestLadderDoesNotFit) {
   const RatioChoice choice = ChooseCheckpointPolicy(*layout, 262'144, /*min_gap=*/256);
   EXPECT_EQ(choice.policy.ratio, 2);
   EXPECT_FALSE(choice.fits);
+}
+
+TEST(CheckpointPolicyTest, GivesUpTheLeastUsefulThatTakesMemory) {
+  CheckpointPolicy policy{.ratio = 2, .min_gap = 20, .page_tokens = 1};
+  // Without the rung at 20 tokens 1 to 39 would be read again for an edit at 40.
+  std::vector<CheckpointMark> kept = {{20, CheckpointKind::kLadder},
+                                      {24, CheckpointKind::kTurnEnd},
+                                      {40, CheckpointKind::kLadder},
+                                      {44, CheckpointKind::kTurnEnd}};
+  EXPECT_EQ(CheckpointToGiveUp(policy, 44, kept), 1u);
+  kept.erase(kept.begin() + 1);
+  // The bound goes before a request fails.
+  EXPECT_EQ(CheckpointToGiveUp(policy, 44, kept), 0u);
+  EXPECT_EQ(CheckpointToGiveUp(policy, 44, std::span(kept).last(1)), std::nullopt);
 }
 
 }  // namespace

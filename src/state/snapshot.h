@@ -4,6 +4,7 @@
 // A conversation's state held still for a reader on another thread.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -64,6 +65,7 @@ struct ConversationSnapshot {
   std::vector<BlockReader> pages;
   BlockReader running;                          // at n; none when n is 0
   std::vector<CheckpointSnapshot> checkpoints;  // ascending; the last may be at n
+  std::shared_ptr<const int> counted;           // tells the cache that there is a snapshot
 };
 
 }  // namespace holdfast

@@ -255,19 +255,33 @@ Status StateCache::SetPinned(std::string_view id, bool pinned) {
   return OkStatus();
 }
 
-size_t StateCache::ExclusiveBytes(const Conversation& c) const {
-  size_t bytes = 0;
-  for (const BlockPtr& page : c.pages_) {
-    if (page->n_owners() == 1) bytes += page->bytes();
-  }
+namespace {
+
+struct HeldBytes {
+  size_t exclusive = 0, shared = 0;
+};
+
+HeldBytes BytesOf(const Conversation& c) {
   // A running state may be named by the live end and by a checkpoint, both its own.
   std::map<const StateBlock*, int> own;
-  if (c.running_) ++own[c.running_.get()];
-  for (const Checkpoint& checkpoint : c.checkpoints_) ++own[checkpoint.running.get()];
+  for (const BlockPtr& page : c.pages()) ++own[page.get()];
+  if (c.running_block()) ++own[c.running_block().get()];
+  for (const Checkpoint& checkpoint : c.checkpoints()) ++own[checkpoint.running.get()];
+  HeldBytes bytes;
   for (const auto& [block, n] : own) {
-    if (block->n_owners() == n) bytes += block->bytes();
+    (block->n_owners() == n ? bytes.exclusive : bytes.shared) += block->bytes();
   }
   return bytes;
+}
+
+}  // namespace
+
+size_t StateCache::ExclusiveBytes(const Conversation& c) const { return BytesOf(c).exclusive; }
+
+size_t StateCache::SharedBytes(const Conversation& c) const { return BytesOf(c).shared; }
+
+double StateCache::AgeSeconds(const Conversation& c) const {
+  return options_.now_s() - c.last_used_s_;
 }
 
 void StateCache::PublishStats() {

@@ -178,7 +178,7 @@ class StateCache {
   int64_t NextStop(const Conversation& c) const;
   // Cells [n_computed, end) become writable and the running state private. kResourceExhausted when
   // there is no room, kUnavailable when there will be once running saves are done; the conversation
-  // stays as it was.
+  // stays as it was, but for checkpoints it gives up when nothing else can make room.
   Status PrepareWrite(Conversation* c, int64_t end);
   // A token that was accepted, to be computed by a coming step.
   void Append(Conversation* c, TokenKey token);
@@ -203,11 +203,16 @@ class StateCache {
   // --- Parked conversations ---
   Conversation* FindById(std::string_view id);
   std::vector<const Conversation*> List() const;  // newest first
-  // A parked copy that shares everything. kNotFound, kAlreadyExists, kFailedPrecondition.
+  // A parked copy that shares everything; an empty `new_id`: a fresh one. kNotFound,
+  // kAlreadyExists, kFailedPrecondition, kInvalidArgument for no conversation id.
   Result<Conversation*> Fork(std::string_view id, std::string new_id);
   Status SetPinned(std::string_view id, bool pinned);
   // Bytes that only this conversation holds.
   size_t ExclusiveBytes(const Conversation& c) const;
+  // Bytes of pages and running states that others hold too.
+  size_t SharedBytes(const Conversation& c) const;
+  // Seconds since it was last used.
+  double AgeSeconds(const Conversation& c) const;
 
   // --- The store ---
   // What a save writes; blocks in it stay unchanged while it lives. Bound or parked.
@@ -294,6 +299,9 @@ class StateCache {
                                  const EvictionNeed& need);
   EvictionNeed NeedOf(const Conversation& c) const;
   EvictionCandidate CandidateOf(const Conversation& c) const;
+  // The next block `c` writes to: empty, or a copy of `source`.
+  Result<BlockPtr> AllocateFor(Conversation* c, BlockPool* pool, const StateBlock* source);
+  bool GiveUpCheckpoint(Conversation* c);
   enum class Evicted { kYes, kNone, kSaving };
   Evicted EvictOne(const EvictionNeed& need, bool pinned_too, bool only_on_disk);
   void TrimFor(const EvictionNeed& need);
@@ -313,6 +321,9 @@ class StateCache {
   uint64_t use_clock_ = 0;
   size_t parked_bytes_ = 0;
   double seconds_per_token_ = 1e-3, seconds_per_byte_ = 1e-9;
+
+  // Every snapshot holds it: what it keeps in memory comes back when the save is done.
+  const std::shared_ptr<const int> snapshots_ = std::make_shared<const int>(0);
 
   StateCacheStats counts_;  // the engine's thread
   mutable std::mutex stats_mutex_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "state/conversation_id.h"
 #include "state/state_cache.h"
 
 namespace holdfast {
@@ -200,6 +201,7 @@ Result<Conversation*> StateCache::Fork(std::string_view id, std::string new_id) 
   if (source->n_computed_ == 0) {
     return FailedPreconditionError(fmt::format("conversation {}: nothing computed yet", id));
   }
+  if (!new_id.empty()) HF_RETURN_IF_ERROR(CheckConversationId(new_id));
   if (!new_id.empty() && IdTaken(new_id)) {
     return AlreadyExistsError(fmt::format("conversation {}: the id is taken", new_id));
   }

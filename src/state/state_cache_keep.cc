@@ -99,7 +99,7 @@ EvictionCandidate StateCache::CandidateOf(const Conversation& c) const {
   candidate.owner = c.owner_;
   candidate.n_tokens = c.n_computed_;
   candidate.exclusive_bytes = ExclusiveBytes(c);
-  candidate.age_s = options_.now_s() - c.last_used_s_;
+  candidate.age_s = AgeSeconds(c);
   candidate.n_returns = c.n_returns_;
   candidate.pinned = c.pinned_;
   const int64_t elsewhere = index_.DeepestOther(c.owner_, c.n_computed_, Tier::kRam);
@@ -161,9 +161,34 @@ Result<BlockPtr> StateCache::AllocateBlock(BlockPool* pool, bool with_draft,
         return UnavailableError(block.status().message() +
                                 "; a parked conversation is being saved to make room");
       case Evicted::kNone:
+        if (snapshots_.use_count() > 1) {
+          return UnavailableError(block.status().message() + "; some of it is being saved");
+        }
         return block.status();
     }
   }
+}
+
+Result<BlockPtr> StateCache::AllocateFor(Conversation* c, BlockPool* pool,
+                                         const StateBlock* source) {
+  while (true) {
+    auto block = AllocateBlock(pool, c->has_draft_, source, NeedOf(*c));
+    if (block.ok() || block.status().code() != StatusCode::kResourceExhausted) return block;
+    if (!GiveUpCheckpoint(c)) return block;
+  }
+}
+
+// Reading again what lies behind a checkpoint is better than failing for want of its memory.
+bool StateCache::GiveUpCheckpoint(Conversation* c) {
+  std::vector<CheckpointMark> kept;
+  for (const Checkpoint& checkpoint : c->checkpoints_) {
+    kept.push_back({checkpoint.position, checkpoint.kind});
+  }
+  const auto index = CheckpointToGiveUp(options_.policy, c->n_computed_, kept);
+  if (!index) return false;
+  DropCheckpoint(c, *index);
+  ++counts_.n_checkpoints_thinned;
+  return true;
 }
 
 size_t StateCache::Release(GiveBack level, size_t bytes) {

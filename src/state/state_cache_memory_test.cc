@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "state/state_cache.h"
 #include "state/testing/cache_harness.h"
 
@@ -319,6 +321,54 @@ TEST_F(AdoptTest, CountsThatDoNotFitTogetherAreRefused) {
   EXPECT_EQ(code([](RestoredConversation* r) { r->checkpoints[1].position = 1; }), invalid);
   EXPECT_TRUE(to_.cache().List().empty());
   EXPECT_EQ(to_.cache().stats().pages.n_in_use, 0);
+}
+
+// Its own state and the four checkpoints of the plan are all there is room for.
+TEST(StateCacheMemoryTest, AConversationGivesUpCheckpointsRatherThanFail) {
+  CacheHarness h(Budget(0, 0, /*work_pages=*/25, /*work_running=*/5));
+  Turn turn;
+  Conversation* const c = h.Begin(Text(200, 1), {}, &turn);
+  for (int64_t n = 10; n <= 200; n += 10) {
+    ASSERT_TRUE(h.ReadTo(c, n).ok()) << n;
+    h.cache().TakeCheckpoint(c, CheckpointKind::kTurnEnd);
+  }
+  const StateCacheStats s = h.cache().stats();
+  EXPECT_GT(s.n_checkpoints_thinned, 0);
+  EXPECT_LE(s.peak_bytes, s.limit_bytes);
+  EXPECT_EQ(c->checkpoints().size(), 5u);  // the last one is the live end
+  EXPECT_EQ(c->checkpoints().back().position, 200);
+}
+
+TEST(StateCacheMemoryTest, WhatSavesHoldIsWaitedFor) {
+  CacheHarness h(Budget(0, 0, /*work_pages=*/6, /*work_running=*/4));
+  Turn turn;
+  Conversation* const c = h.Begin(Text(40, 1), {}, &turn);
+  ASSERT_TRUE(h.ReadTo(c, 1).ok());
+  std::vector<ConversationSnapshot> saves;
+  Status status = OkStatus();
+  for (int64_t n = 2; n <= 40 && status.ok(); ++n) {
+    saves.push_back(h.cache().Snapshot(*c));
+    status = h.ReadTo(c, n);
+  }
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.ToString();
+  saves.clear();
+  EXPECT_TRUE(h.ReadTo(c, 40).ok());
+}
+
+TEST(StateCacheMemoryTest, BytesAreSharedOrExclusiveAndTheAgeIsTold) {
+  CacheHarness h;
+  const Turn a = h.Run(Text(64, 1) + Text(9, 2)), b = h.Run(Text(64, 1) + Text(30, 3));
+  h.Sleep(5);
+  h.Run(b.tokens + Text(3, 4));
+  const Conversation& first = *h.cache().FindById(a.id);
+  const Conversation& second = *h.cache().FindById(b.id);
+  EXPECT_GE(h.cache().SharedBytes(first), 8 * h.page_bytes());
+  EXPECT_EQ(h.cache().SharedBytes(first), h.cache().SharedBytes(second));
+  EXPECT_EQ(h.cache().stats().parked_bytes, h.cache().ExclusiveBytes(first) +
+                                                h.cache().ExclusiveBytes(second) +
+                                                h.cache().SharedBytes(first));
+  EXPECT_DOUBLE_EQ(h.cache().AgeSeconds(first), 5);
+  EXPECT_DOUBLE_EQ(h.cache().AgeSeconds(second), 0);
 }
 
 }  // namespace

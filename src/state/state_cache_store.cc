@@ -11,6 +11,7 @@ ConversationSnapshot StateCache::Snapshot(const Conversation& c) const {
   ConversationSnapshot snapshot;
   const int64_t n = c.n_computed_;
   snapshot.id = c.id_;
+  snapshot.counted = snapshots_;
   snapshot.tokens = TokenSequence(c.tokens().Prefix(n));
   snapshot.next_token = c.n_tokens() > n ? c.tokens().key(n) : c.next_token_;
   snapshot.has_draft = c.has_draft_;

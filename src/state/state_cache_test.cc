@@ -362,6 +362,16 @@ TEST_F(StateCacheTest, ForksNeedAnOriginAndAFreeName) {
   EXPECT_EQ((*h_.cache().Fork("mine", "copy"))->forked_from(), "mine");
 }
 
+TEST_F(StateCacheTest, AForkGetsNoIdThatTheStoreWouldRefuse) {
+  const Turn turn = h_.Run(Text(20, 1));
+  for (const char* id : {"../up", ".hidden", "two words", "line\nbreak"}) {
+    EXPECT_EQ(h_.cache().Fork(turn.id, id).status().code(), StatusCode::kInvalidArgument) << id;
+  }
+  EXPECT_EQ(h_.cache().Fork(turn.id, std::string(129, 'x')).status().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_TRUE(h_.cache().Fork(turn.id, std::string(128, 'x')).ok());
+}
+
 #ifndef NDEBUG
 TEST_F(StateCacheTest, WritingToASealedPageFaults) {
   const Turn first = h_.Run(Text(50, 1));

@@ -25,14 +25,12 @@ Status StateCache::PrepareWrite(Conversation* c, int64_t end) {
 
 Status StateCache::MakeRunningWritable(Conversation* c) {
   if (c->running_ == nullptr) {
-    HF_ASSIGN_OR_RETURN(BlockPtr fresh,
-                        AllocateBlock(running_pool_.get(), c->has_draft_, nullptr, NeedOf(*c)));
+    HF_ASSIGN_OR_RETURN(BlockPtr fresh, AllocateFor(c, running_pool_.get(), nullptr));
     SetRunning(c, std::move(fresh));
     return OkStatus();
   }
   if (c->running_->exclusive()) return running_pool_->Unseal(c->running_.get());
-  HF_ASSIGN_OR_RETURN(BlockPtr copy, AllocateBlock(running_pool_.get(), c->has_draft_,
-                                                   c->running_.get(), NeedOf(*c)));
+  HF_ASSIGN_OR_RETURN(BlockPtr copy, AllocateFor(c, running_pool_.get(), c->running_.get()));
   const BlockPtr kept = c->running_;
   SetRunning(c, std::move(copy));
   return running_pool_->Seal(kept.get());
@@ -42,16 +40,14 @@ Status StateCache::MakeRunningWritable(Conversation* c) {
 // name it: they need none of the cells it writes. Everybody else copies the page first.
 Status StateCache::MakePageWritable(Conversation* c, size_t index) {
   if (index == c->pages_.size()) {
-    HF_ASSIGN_OR_RETURN(BlockPtr fresh,
-                        AllocateBlock(page_pool_.get(), c->has_draft_, nullptr, NeedOf(*c)));
+    HF_ASSIGN_OR_RETURN(BlockPtr fresh, AllocateFor(c, page_pool_.get(), nullptr));
     PushPage(c, std::move(fresh));
   }
   StateBlock* page = c->pages_[index].get();
   const bool appends = page->writer == c->owner_ && !page->sealed &&
                        page->n_readers.load(std::memory_order_acquire) == 0;
   if (!appends && !page->exclusive()) {
-    HF_ASSIGN_OR_RETURN(BlockPtr copy,
-                        AllocateBlock(page_pool_.get(), c->has_draft_, page, NeedOf(*c)));
+    HF_ASSIGN_OR_RETURN(BlockPtr copy, AllocateFor(c, page_pool_.get(), page));
     ReplacePage(c, index, std::move(copy));
     page = c->pages_[index].get();
   }

@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "state/conversation_id.h"
 #include "store/file_system.h"
 #include "store/store_types.h"
 #include "store/session_upload.h"
@@ -56,9 +57,6 @@ std::string DefaultStoreDir(std::string_view xdg_state_home, std::string_view ho
 // OK when `name` can name a file inside a directory and nothing else: 1 to 255 of
 // [A-Za-z0-9._-], no leading dot.
 Status CheckPlainFileName(std::string_view name);
-
-// OK for 1 to 128 of [A-Za-z0-9._:-], no leading dot.
-Status CheckConversationId(std::string_view id);
 
 class Store {
  public:
