@@ -18,6 +18,8 @@
 
 namespace holdfast {
 
+class TokenGrammar;
+
 using RequestId = uint64_t;
 
 enum class Priority {
@@ -36,6 +38,8 @@ struct GenerateRequest {
   std::vector<CheckpointMark> checkpoints;
   std::string conversation;  // id to continue, empty: found by its tokens
   Priority priority = Priority::kNormal;
+  // What the reply must be, behind the thinking if the prompt ends in it; null: anything.
+  std::shared_ptr<TokenGrammar> grammar;
 };
 
 struct TokenLogprob {

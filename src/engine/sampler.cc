@@ -1,6 +1,7 @@
 #include "engine/sampler.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/check.h"
@@ -27,10 +28,12 @@ bool Sampler::has_penalties() const {
 }
 
 Result<TokenId> Sampler::Sample(std::span<const float> logits, std::span<const TokenId> history,
-                                int64_t position) {
+                                int64_t position, const TokenMask* allowed) {
+  const std::span<const float> row = logits;
   const bool penalise = has_penalties();
-  if (!params_.logit_bias.empty() || penalise) {
+  if (!params_.logit_bias.empty() || penalise || allowed != nullptr) {
     adjusted_.assign(logits.begin(), logits.end());
+    if (allowed != nullptr) Ban(*allowed);
     for (const auto& [id, bias] : params_.logit_bias) {
       HF_CHECK(static_cast<size_t>(id) < adjusted_.size());
       adjusted_[static_cast<size_t>(id)] += bias;
@@ -39,7 +42,12 @@ Result<TokenId> Sampler::Sample(std::span<const float> logits, std::span<const T
     logits = adjusted_;
   }
   // No adjustment turns a NaN or an infinity into a number, so one check here sees the row's too.
-  HF_ASSIGN_OR_RETURN(const RowMax max, FindMax(logits));
+  const Result<RowMax> found = FindMax(logits);
+  if (!found.ok() && allowed != nullptr && FindMax(row).ok()) {
+    return InvalidArgumentError("every token that the format of the reply allows here is banned");
+  }
+  if (!found.ok()) return found.status();
+  const RowMax max = *found;
   if (params_.temperature == 0.0f) return max.id;  // the maximum passes every filter
 
   top_.Reset(logits);
@@ -50,6 +58,14 @@ Result<TokenId> Sampler::Sample(std::span<const float> logits, std::span<const T
   if (params_.top_p < 1.0f) n_kept = TopPCount(logits, n_kept, max.logit);
   if (params_.min_p > 0.0f) n_kept = MinPCount(logits, n_kept, max.logit);
   return Draw(logits, n_kept, max.logit, UniformAt(seed_, position));
+}
+
+// Adding -inf leaves a NaN one and makes one of +inf: a row that is bad stays bad.
+void Sampler::Ban(const TokenMask& allowed) {
+  constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
+  for (size_t i = 0; i < adjusted_.size(); ++i) {
+    if (!allowed.Has(static_cast<TokenId>(i))) adjusted_[i] += kMinusInf;
+  }
 }
 
 void Sampler::Penalise(std::span<const TokenId> history) {

@@ -24,9 +24,10 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr int64_t kReleasedVocab = 248320;
 
 TokenId SampleOne(const SamplingParams& params, uint64_t seed, const std::vector<float>& logits,
-                  const std::vector<TokenId>& history, int64_t position) {
+                  const std::vector<TokenId>& history, int64_t position,
+                  const TokenMask* allowed = nullptr) {
   Sampler sampler(params, seed);
-  const Result<TokenId> id = sampler.Sample(logits, history, position);
+  const Result<TokenId> id = sampler.Sample(logits, history, position, allowed);
   EXPECT_TRUE(id.ok()) << id.status().ToString();
   return id.ok() ? *id : -1;
 }
@@ -34,7 +35,11 @@ TokenId SampleOne(const SamplingParams& params, uint64_t seed, const std::vector
 // The same rules written the long way: everything sorted, probabilities as such, the C library's
 // functions, long double sums.
 TokenId Reference(const SamplingParams& p, uint64_t seed, std::vector<float> logits,
-                  std::vector<TokenId> history, int64_t position) {
+                  std::vector<TokenId> history, int64_t position,
+                  const TokenMask* allowed = nullptr) {
+  for (size_t id = 0; allowed != nullptr && id < logits.size(); ++id) {
+    if (!allowed->Has(static_cast<TokenId>(id))) logits[id] = kMinusInf;
+  }
   for (const auto& [id, bias] : p.logit_bias) logits[id] += bias;
   if (p.penalty_last_n >= 0 && static_cast<int>(history.size()) > p.penalty_last_n) {
     history.erase(history.begin(), history.end() - p.penalty_last_n);
@@ -236,6 +241,50 @@ TEST(SamplerTest, BannedTokensAreNeverDrawn) {
   p.min_p = 0.1f;
   p.top_k = 10;
   for (int i = 0; i < 100; ++i) EXPECT_EQ(SampleOne(p, i, logits, {}, i), 299);
+}
+
+TEST(SamplerTest, UnderAGrammarItEqualsTheReference) {
+  std::mt19937_64 rng(20261130);
+  for (int i = 0; i < 200; ++i) {
+    const int64_t n = 1000 + static_cast<int64_t>(rng() % 3000);
+    const std::vector<float> row = RandomRow(rng, n);
+    SamplingParams p;
+    p.temperature = std::vector<float>{0.0f, 0.7f, 1.0f, 2.0f}[rng() % 4];
+    p.top_k = std::vector<int>{0, 0, 1, 40}[rng() % 4];
+    p.top_p = rng() % 2 != 0 ? 1.0f : 0.8f;
+    p.min_p = rng() % 2 != 0 ? 0.0f : 0.05f;
+    p.repeat_penalty = rng() % 2 != 0 ? 1.0f : 1.3f;
+    p.logit_bias.emplace_back(static_cast<TokenId>(rng() % n), 5.0f);
+    std::vector<TokenId> history;
+    for (int j = 0; j < 30; ++j) history.push_back(static_cast<TokenId>(rng() % n));
+    // Often only a handful, and never beyond the vocabulary that the mask knows.
+    TokenMask allowed(n - static_cast<int64_t>(rng() % 100));
+    const int n_allowed = rng() % 2 != 0 ? 3 : 700;
+    for (int j = 0; j < n_allowed; ++j) allowed.Add(static_cast<TokenId>(rng() % (n - 100)));
+    TokenId possible = 0;
+    while (row[possible] == kMinusInf) ++possible;
+    allowed.Add(possible);
+    const uint64_t seed = rng();
+    const TokenId got = SampleOne(p, seed, row, history, i, &allowed);
+    ASSERT_EQ(got, Reference(p, seed, row, history, i, &allowed)) << "case " << i;
+    ASSERT_TRUE(allowed.Has(got));
+  }
+}
+
+TEST(SamplerTest, AGrammarHidesNoBadRowAndLeavesNoBannedToken) {
+  TokenMask allowed(100);
+  allowed.Add(7);
+  for (const float bad : {kNan, -kMinusInf}) {
+    std::vector<float> logits(100, 1.0f);
+    logits[50] = bad;
+    Sampler sampler({}, 1);
+    const Result<TokenId> id = sampler.Sample(logits, {}, 0, &allowed);
+    EXPECT_EQ(id.status().code(), StatusCode::kInternal);
+    EXPECT_THAT(id.status().message(), HasSubstr("token 50"));
+  }
+  Sampler banning({.logit_bias = {{7, kMinusInf}}}, 1);
+  EXPECT_EQ(banning.Sample(std::vector<float>(100, 1.0f), {}, 0, &allowed).status().code(),
+            StatusCode::kInvalidArgument);
 }
 
 TEST(SamplerTest, LogprobsAreThoseOfTheModel) {

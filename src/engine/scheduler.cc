@@ -6,6 +6,7 @@
 #include <random>
 
 #include "engine/reuse.h"
+#include "token/reply_parser.h"
 
 namespace holdfast {
 namespace {
@@ -48,6 +49,9 @@ void Scheduler::Add(RequestId id, GenerateRequest request, std::shared_ptr<Reque
   active->submitted = active->begun = active->first_token = Clock::now();
   const uint64_t seed = active->request.sampling.seed.value_or(RandomSeed());
   active->sampler.emplace(active->request.sampling, seed);
+  if (const auto& grammar = active->request.grammar; grammar != nullptr) {
+    active->constraint.emplace(grammar, PromptEndsInThink(*tokenizer_, active->request.prompt));
+  }
   auto place = waiting_.end();
   if (active->request.priority == Priority::kSide) {
     place = std::find_if(waiting_.begin(), waiting_.end(), [](const ActivePtr& other) {

@@ -22,6 +22,7 @@
 #include "engine/persistence.h"
 #include "engine/sampler.h"
 #include "engine/step_planner.h"
+#include "grammar/token_grammar.h"
 #include "model/model.h"
 #include "state/state_cache.h"
 #include "token/tokenizer.h"
@@ -86,6 +87,7 @@ class Scheduler {
     Clock::time_point submitted, begun, first_token;
     Conversation* conversation = nullptr;
     std::optional<Sampler> sampler;
+    std::optional<Constraint> constraint;  // of the grammar, when there is one
     ReuseInfo reuse;
     int64_t n_generated = 0;
     int64_t waited_steps = 0;
@@ -119,6 +121,7 @@ class Scheduler {
   std::vector<const Conversation*> AddProofRows(std::span<const Turn> turns, Batch* batch) const;
   void RunStep(std::vector<Turn>* turns);
   void TakeTokens(Turn* turn, std::span<float> logits);
+  Result<TokenId> DrawToken(Active* active, std::span<const float> logits);
   // Draws and reports one token. Sets turn->finish when it is the last one.
   std::optional<TokenId> TakeToken(Turn* turn, std::span<float> logits);
   Status CommitWindows(std::span<const Turn> turns, const Batch& batch);

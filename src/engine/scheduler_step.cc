@@ -238,12 +238,27 @@ void Scheduler::TakeTokens(Turn* turn, std::span<float> logits) {
   draft_policy_.AddAcceptance(turn->finish ? n_right : n_drafts, n_right);
 }
 
+// Rows of a window are drawn from in order, so the grammar always stands behind accepted tokens.
+Result<TokenId> Scheduler::DrawToken(Active* active, std::span<const float> logits) {
+  const Conversation& c = *active->conversation;
+  const TokenMask* allowed = nullptr;
+  if (active->constraint) {
+    HF_ASSIGN_OR_RETURN(allowed, active->constraint->Mask());
+  }
+  HF_ASSIGN_OR_RETURN(const TokenId token, active->sampler->Sample(logits, c.tokens().ids,
+                                                                   c.n_tokens() - 1, allowed));
+  if (active->constraint && !active->constraint->Advance(token)) {
+    return InternalError("a token was drawn that the format of the reply does not allow");
+  }
+  return token;
+}
+
 std::optional<TokenId> Scheduler::TakeToken(Turn* turn, std::span<float> logits) {
   Active* a = turn->active;
   Conversation* c = a->conversation;
   const int64_t position = c->n_tokens() - 1;
   for (TokenId id : banned_) logits[id] = -std::numeric_limits<float>::infinity();
-  const Result<TokenId> token = a->sampler->Sample(logits, c->tokens().ids, position);
+  const Result<TokenId> token = DrawToken(a, logits);
   if (!token.ok()) {
     turn->finish = FinishReason::kError;
     turn->status = token.status();
