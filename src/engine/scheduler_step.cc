@@ -104,7 +104,8 @@ void Scheduler::MakeDrafts(std::vector<Turn>* turns) {
   std::vector<Turn*> guessing;
   std::vector<DraftSequence> sequences;
   for (Turn& turn : *turns) {
-    if (turn.n_guesses == 0 || LogOf(turn.active) == nullptr) continue;
+    if (turn.n_guesses > 0 && LogOf(turn.active) == nullptr) turn.n_guesses = 0;
+    if (turn.n_guesses == 0) continue;
     const Conversation& c = *turn.active->conversation;
     guessing.push_back(&turn);
     sequences.push_back({.tokens = c.tokens().ids,
@@ -114,7 +115,8 @@ void Scheduler::MakeDrafts(std::vector<Turn>* turns) {
   }
   if (sequences.empty()) return;
   const auto start = Clock::now();
-  const auto drafts = model_->Draft(sequences, options_.min_draft_probability);
+  const auto drafts = model_->Draft(
+      sequences, static_cast<float>(draft_policy_.MinProbability(options_.min_draft_probability)));
   if (!drafts.ok()) {
     spdlog::warn("no guesses for this step: {}", drafts.status().ToString());
     return;
@@ -231,11 +233,14 @@ void Scheduler::TakeTokens(Turn* turn, std::span<float> logits) {
     ++n_right;
   }
   turn->n_counting = n_plain + n_right;
-  if (n_drafts == 0) return;
   a->n_drafted += n_drafts;
   a->n_accepted += n_right;
   // A reply that ends within the window says nothing about the guesses behind its end.
-  draft_policy_.AddAcceptance(turn->finish ? n_right : n_drafts, n_right);
+  if (turn->finish) {
+    draft_policy_.AddWindow(n_right, n_right, n_right);
+  } else {
+    draft_policy_.AddWindow(turn->n_guesses, n_drafts, n_right);
+  }
 }
 
 // Rows of a window are drawn from in order, so the grammar always stands behind accepted tokens.

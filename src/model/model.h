@@ -112,8 +112,8 @@ class Model {
   // After a Forward() in which these sequences had a log: their first n_rows[i] rows count, the
   // others never happened.
   Status Commit(std::span<const SequenceRows> sequences, std::span<const int64_t> n_rows);
-  // Guesses by the draft head, each sequence until its max_drafts, or until the probability of the
-  // best guess is below min_probability (that one is left out).
+  // Guesses by the draft head, each sequence until its max_drafts, or until the probability that all
+  // of its guesses are right is below min_probability (that guess is left out).
   Result<std::vector<std::vector<int32_t>>> Draft(std::span<const DraftSequence> sequences,
                                                   float min_probability);
 

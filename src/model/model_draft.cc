@@ -136,8 +136,7 @@ Status Model::RunDraftStep(std::span<const DraftRows> sequences, std::span<float
                         .segments = segments,
                         .page_tokens = draft_layout_.page_tokens()};
     const int layer = draft_->layer.index;
-    HF_RETURN_IF_ERROR(
-        EmitTap("draft.fused", layer, scratch_->x, rows.n_rows, config_.hc_width()));
+    HF_RETURN_IF_ERROR(EmitTap("draft.fused", layer, scratch_->x, rows.n_rows, config_.hc_width()));
     HF_RETURN_IF_ERROR(RunLayer(draft_->layer, rows));
     HF_RETURN_IF_ERROR(backend_->HcRead({.x = scratch_->x,
                                          .norm = draft_->output_hc.norm,
@@ -169,7 +168,8 @@ Result<std::vector<std::vector<int32_t>>> Model::Draft(std::span<const DraftSequ
   std::vector<std::vector<int32_t>> tokens;
   struct Chain {
     size_t sequence;
-    BufferRef hidden;  // streams that the next guess starts from
+    BufferRef hidden;          // streams that the next guess starts from
+    float probability = 1.0f;  // that all of its guesses are right, as the head sees it
   };
   std::vector<Chain> chains;
   for (size_t i = 0; i < sequences.size(); ++i) {
@@ -199,12 +199,13 @@ Result<std::vector<std::vector<int32_t>>> Model::Draft(std::span<const DraftSequ
     for (size_t r = 0; r < n; ++r) {
       const Guess guess = BestToken(std::span(logits).subspan(r * vocab, vocab));
       const size_t i = chains[r].sequence;
-      if (!(guess.probability >= min_probability)) continue;
+      const float probability = chains[r].probability * guess.probability;
+      if (!(probability >= min_probability)) continue;
       drafts[i].push_back(guess.token);
       tokens[i].push_back(guess.token);
       // The head's own streams go on from here; they last until the next step overwrites x.
       if (static_cast<int64_t>(drafts[i].size()) < sequences[i].max_drafts && !more_waiting) {
-        next.push_back({i, {scratch_->x.buffer, scratch_->x.offset + r * row_bytes}});
+        next.push_back({i, {scratch_->x.buffer, scratch_->x.offset + r * row_bytes}, probability});
       }
     }
     chains = std::move(next);
