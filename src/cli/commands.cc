@@ -55,7 +55,12 @@ void AddEngineFlags(CLI::App* app, ModelOptions* options) {
   app->add_option("--mtp", options->mtp,
                   "draft-head sidecar (GGUF), or off; default: one beside the model");
   app->add_option("--draft", options->draft,
-                  "guesses ahead by the draft head: auto, off or a number (same replies)")
+                  "tokens to guess ahead: auto (as many as pay), off or a number (same replies)")
+      ->capture_default_str();
+  app->add_option(
+         "--draft-source", options->draft_source,
+         "who guesses: mtp (the draft head), lookup (what followed the same tokens earlier "
+         "in the conversation), or auto: mtp where the model has it, else lookup")
       ->capture_default_str();
   app->add_option("-c,--ctx", options->ctx,
                   "context length in tokens; 0: as trained, or what memory allows")

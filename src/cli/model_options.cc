@@ -43,6 +43,9 @@ Result<EngineOptions> ToEngineOptions(const ModelOptions& options) {
   engine.n_threads = options.threads;
   engine.kernels = options.kernels;
   HF_RETURN_IF_ERROR(ReadDraft(options.draft, &engine.max_drafts));
+  const Result<DraftSource> source = ParseDraftSource(options.draft_source);
+  if (!source.ok()) return NameFlag("--draft-source", source.status());
+  engine.draft_source = *source;
   const Result<KvFormat> kv = ParseKvFormat(options.kv);
   if (!kv.ok()) return NameFlag("--kv", kv.status());
   engine.kv_format = *kv;

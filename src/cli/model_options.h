@@ -18,7 +18,8 @@ struct ModelOptions {
   std::string kv = "int8";
   std::string activations = "auto";
   std::string kernels = "auto";
-  std::string draft = "auto";  // auto, off, or guesses in a window
+  std::string draft = "auto";         // auto, off, or guesses in a window
+  std::string draft_source = "auto";  // auto, mtp or lookup
 };
 
 // Finds the files and parses the names. Errors name the flag.

@@ -101,7 +101,7 @@ Status Engine::Load(const Progress& progress) {
                              .weight_bytes = model_->file().file_bytes(),
                              .scratch_bytes = ScratchBytes(model_->config(), options_.max_rows),
                              .trunk = &layout,
-                             .draft = options_.max_drafts == 0 ? nullptr : model_->draft_layout(),
+                             .draft = options_.drafts_by_head() ? model_->draft_layout() : nullptr,
                              .trained_ctx = model_->config().context_length,
                              .ctx = options_.ctx,
                              .n_slots = options_.n_slots,
@@ -119,7 +119,7 @@ Status Engine::Load(const Progress& progress) {
       cache_,
       StateCache::Create({.backend = backend,
                           .trunk = &layout,
-                          .draft = options_.max_drafts == 0 ? nullptr : model_->draft_layout(),
+                          .draft = options_.drafts_by_head() ? model_->draft_layout() : nullptr,
                           .params = {.cache_ram_bytes = plan_.cache_bytes,
                                      .work_bytes = plan_.work_bytes,
                                      .cache_min_free_bytes = options_.min_free_bytes,
@@ -151,12 +151,16 @@ Status Engine::Load(const Progress& progress) {
       persistence_->Renamed(from, to);
     });
   }
+  if (options_.draft_source == DraftSource::kMtp && model_->draft_layout() == nullptr) {
+    plan_.notes.push_back("no guesses: the model has no draft head (--draft-source mtp)");
+  }
   scheduler_ =
       std::make_unique<Scheduler>(model_.get(), cache_.get(), tokenizer_.get(), persistence_.get(),
                                   SchedulerOptions{.ctx = plan_.ctx,
                                                    .n_slots = plan_.n_slots,
                                                    .step_target_ms = options_.step_target_ms,
-                                                   .max_drafts = options_.max_drafts});
+                                                   .max_drafts = options_.max_drafts,
+                                                   .draft_source = options_.draft_source});
   progress("ready", 1.0);
   return OkStatus();
 }

@@ -38,10 +38,11 @@ struct EngineOptions {
   ActivationFormat activations = ActivationFormat::kAuto;
   int n_slots = 4;
   double step_target_ms = 100.0;
-  int max_drafts = -1;      // --draft: -1 auto, 0 off, else always that many guesses
-  int64_t max_rows = 512;   // rows of one step
-  int64_t max_queue = 256;  // waiting requests; more are refused
-  std::optional<uint64_t> cache_ram_bytes;  // none: auto
+  int max_drafts = -1;  // --draft: -1 auto, 0 off, else always that many guesses
+  DraftSource draft_source = DraftSource::kAuto;  // --draft-source
+  int64_t max_rows = 512;                         // rows of one step
+  int64_t max_queue = 256;                        // waiting requests; more are refused
+  std::optional<uint64_t> cache_ram_bytes;        // none: auto
   uint64_t min_free_bytes = uint64_t{1} << 30;
   std::optional<uint64_t> memory_limit_bytes;
   int64_t min_write_tokens = 0, min_read_tokens = 0;
@@ -53,6 +54,8 @@ struct EngineOptions {
   uint64_t store_write_limit_bytes = 20'000'000'000;  // an hour; 0: no limit
   std::shared_ptr<Profile> profile;                   // null: steps are not measured
 
+  // Conversations carry state of the draft head.
+  bool drafts_by_head() const { return max_drafts != 0 && draft_source != DraftSource::kLookup; }
   // OK, or kInvalidArgument naming the field, its value and the allowed range.
   Status Validate() const;
 };

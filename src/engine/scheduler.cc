@@ -18,6 +18,12 @@ double Ms(std::chrono::steady_clock::time_point from, std::chrono::steady_clock:
   return std::chrono::duration<double, std::milli>(to - from).count();
 }
 
+DraftSource SourceFor(DraftSource wanted, const Model& model) {
+  const bool has_head = model.draft_layout() != nullptr;
+  if (wanted == DraftSource::kAuto) return has_head ? DraftSource::kMtp : DraftSource::kLookup;
+  return wanted == DraftSource::kMtp && !has_head ? DraftSource::kAuto : wanted;
+}
+
 uint64_t RandomSeed() {
   std::random_device device;
   return uint64_t{device()} << 32 | device();
@@ -32,6 +38,7 @@ Scheduler::Scheduler(Model* model, StateCache* cache, const Tokenizer* tokenizer
       tokenizer_(tokenizer),
       persistence_(persistence),
       options_(options),
+      source_(SourceFor(options.draft_source, *model)),
       draft_policy_(options.max_drafts < 0 ? DraftPolicy::kMaxDepth : options.max_drafts,
                     /*adaptive=*/options.max_drafts < 0) {
   for (TokenId id = 0; id < model->config().vocab_size; ++id) {
@@ -136,7 +143,7 @@ Status Scheduler::Begin(Active* active) {
   HF_ASSIGN_OR_RETURN(active->conversation, cache_->Begin(match, prompt,
                                                           {.id = active->request.conversation,
                                                            .marks = active->request.checkpoints,
-                                                           .with_draft = drafting()}));
+                                                           .with_draft = drafts_by_head()}));
   active->begun = Clock::now();
   active->reuse = ExplainMatch(match, prompt.size(), *tokenizer_);
   if (restored) {

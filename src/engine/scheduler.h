@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "engine/draft_policy.h"
+#include "engine/draft_source.h"
 #include "engine/generator.h"
 #include "engine/persistence.h"
 #include "engine/sampler.h"
@@ -34,7 +35,8 @@ struct SchedulerOptions {
   int n_slots = 4;
   double step_target_ms = 100.0;
   int max_drafts = -1;  // guesses in a window: -1 as many as pay, 0 none, else always that many
-  float min_draft_probability = 0.5f;  // a chain of guesses ends below it
+  DraftSource draft_source = DraftSource::kAuto;
+  float min_draft_probability = 0.5f;  // a chain of the head's guesses ends below it
 };
 
 struct SlotStatus {
@@ -113,10 +115,12 @@ class Scheduler {
     std::optional<FinishReason> finish;
     Status status;  // of a finish with kError
   };
-  bool drafting() const { return options_.max_drafts != 0 && model_->draft_layout() != nullptr; }
+  bool drafting() const { return options_.max_drafts != 0 && source_ != DraftSource::kAuto; }
+  bool drafts_by_head() const { return drafting() && source_ == DraftSource::kMtp; }
   std::vector<Turn> PlanStep();
   int64_t GuessesFor(const Active& active, int64_t n_decode);
   void MakeDrafts(std::vector<Turn>* turns);
+  Result<std::vector<std::vector<TokenId>>> Guess(std::span<Turn* const> turns);
   Buffer* LogOf(Active* active);
   std::vector<const Conversation*> AddProofRows(std::span<const Turn> turns, Batch* batch) const;
   void RunStep(std::vector<Turn>* turns);
@@ -136,6 +140,7 @@ class Scheduler {
   const Tokenizer* const tokenizer_;
   Persistence* const persistence_;
   const SchedulerOptions options_;
+  const DraftSource source_;     // kAuto: there is none
   std::vector<TokenId> banned_;  // padding ids, never sampled
   std::vector<ActivePtr> active_;
   std::deque<ActivePtr> waiting_;

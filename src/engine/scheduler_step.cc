@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "engine/logits_row.h"
+#include "engine/prompt_lookup.h"
 #include "engine/scheduler.h"
 
 namespace holdfast {
@@ -20,7 +21,7 @@ double MsSince(std::chrono::steady_clock::time_point start) {
 
 int64_t Scheduler::GuessesFor(const Active& active, int64_t n_decode) {
   const Conversation& c = *active.conversation;
-  if (!drafting() || !c.has_draft()) return 0;
+  if (!drafting() || (drafts_by_head() && !c.has_draft())) return 0;
   // Windows of several streams share the step.
   int64_t n = std::min<int64_t>(draft_policy_.Depth(), (Model::kMaxWindow - 1) / n_decode);
   n = std::min(n, cache_->NextStop(c) - c.n_computed() - 1);
@@ -99,24 +100,35 @@ Buffer* Scheduler::LogOf(Active* active) {
   return active->log.get();
 }
 
+Result<std::vector<std::vector<TokenId>>> Scheduler::Guess(std::span<Turn* const> turns) {
+  std::vector<DraftSequence> sequences;
+  std::vector<std::vector<TokenId>> found;
+  for (const Turn* turn : turns) {
+    const Conversation& c = *turn->active->conversation;
+    if (drafts_by_head()) {
+      sequences.push_back({.tokens = c.tokens().ids,
+                           .draft_running = c.draft_running(),
+                           .draft_pages = c.draft_page_buffers(),
+                           .max_drafts = turn->n_guesses});
+    } else {
+      found.push_back(LookUpDrafts(c.tokens().ids, turn->n_guesses));
+    }
+  }
+  if (!drafts_by_head()) return found;
+  return model_->Draft(
+      sequences, static_cast<float>(draft_policy_.MinProbability(options_.min_draft_probability)));
+}
+
 // Guesses are only worth time: without them the step is the ordinary one.
 void Scheduler::MakeDrafts(std::vector<Turn>* turns) {
   std::vector<Turn*> guessing;
-  std::vector<DraftSequence> sequences;
   for (Turn& turn : *turns) {
     if (turn.n_guesses > 0 && LogOf(turn.active) == nullptr) turn.n_guesses = 0;
-    if (turn.n_guesses == 0) continue;
-    const Conversation& c = *turn.active->conversation;
-    guessing.push_back(&turn);
-    sequences.push_back({.tokens = c.tokens().ids,
-                         .draft_running = c.draft_running(),
-                         .draft_pages = c.draft_page_buffers(),
-                         .max_drafts = turn.n_guesses});
+    if (turn.n_guesses > 0) guessing.push_back(&turn);
   }
-  if (sequences.empty()) return;
+  if (guessing.empty()) return;
   const auto start = Clock::now();
-  const auto drafts = model_->Draft(
-      sequences, static_cast<float>(draft_policy_.MinProbability(options_.min_draft_probability)));
+  const auto drafts = Guess(guessing);
   if (!drafts.ok()) {
     spdlog::warn("no guesses for this step: {}", drafts.status().ToString());
     return;

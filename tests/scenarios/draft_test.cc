@@ -19,10 +19,10 @@ struct Outcome {
 };
 
 // Four streams, two of them sampled, that begin at once.
-Outcome RunStreams(int max_drafts) {
-  auto engine = StartEngine({.mtp_path = SourcePath("models/demo/holdfast-demo-mtp.gguf"),
-                             .ctx = 4096,
-                             .max_drafts = max_drafts});
+Outcome RunStreams(int max_drafts, DraftSource source = DraftSource::kMtp, bool has_head = true) {
+  EngineOptions options{.ctx = 4096, .max_drafts = max_drafts, .draft_source = source};
+  if (has_head) options.mtp_path = SourcePath("models/demo/holdfast-demo-mtp.gguf");
+  auto engine = StartEngine(options);
   const std::vector<std::vector<TokenId>> prompts = {
       DemoPrompt("11-long-note.json"), DemoPrompt("09-story.json"), DemoPrompt("10-table.json"),
       RandomTokens(51, 300)};
@@ -58,6 +58,26 @@ TEST(DraftTest, EveryDepthGivesTheSameReplies) {
     std::printf("depth %d: %lld of %lld guesses accepted\n", depth,
                 static_cast<long long>(on.n_accepted), static_cast<long long>(on.n_drafted));
   }
+}
+
+TEST(DraftTest, GuessesFromTheConversationGiveTheSameReplies) {
+  const Outcome off = RunStreams(0);
+  for (int depth : {3, 7, -1}) {
+    const Outcome on = RunStreams(depth, DraftSource::kLookup);
+    EXPECT_EQ(on.replies, off.replies) << "depth " << depth;
+    EXPECT_GT(on.n_drafted, 0);
+    EXPECT_GT(on.n_accepted, 0);
+    // Not every guess is right, so windows were cut as well.
+    EXPECT_LT(on.n_accepted, on.n_drafted);
+  }
+}
+
+TEST(DraftTest, AModelWithoutADraftHeadGuessesFromTheConversation) {
+  const Outcome off = RunStreams(0, DraftSource::kAuto, /*has_head=*/false);
+  const Outcome on = RunStreams(4, DraftSource::kAuto, /*has_head=*/false);
+  EXPECT_EQ(on.replies, off.replies);
+  EXPECT_GT(on.n_accepted, 0);
+  EXPECT_EQ(RunStreams(4, DraftSource::kMtp, /*has_head=*/false).n_drafted, 0);
 }
 
 TEST(DraftTest, AConversationIsContinuedAfterADraftedReply) {
