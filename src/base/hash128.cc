@@ -4,6 +4,10 @@
 
 #define XXH_STATIC_LINKING_ONLY  // for the state on the heap with its alignment
 #include <xxhash.h>
+#if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)
+// Takes the widest vectors the processor has; the values are the same, in half the time.
+#include <xxh_x86dispatch.h>
+#endif
 
 #include "base/check.h"
 

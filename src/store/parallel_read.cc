@@ -17,8 +17,11 @@ constexpr int kMaxReadThreads = 4;
 // In the second-level cache when it is hashed right after it was read, and large enough for a
 // system call to be cheap.
 constexpr size_t kPieceBytes = 512 << 10;
+// Up to here a payload is one thread's, which finds all it hashes in its own cache.
+constexpr size_t kWholeBytes = 8 << 20;
 
-// One job cut into pieces: read in any order by any thread, hashed in their order by one at a time.
+// One large job cut into pieces: read in any order by any thread, hashed in their order by one at a
+// time.
 class PiecedJob {
  public:
   explicit PiecedJob(ReadJob* job)
@@ -81,20 +84,32 @@ int DefaultReadThreads() {
 void ReadInParallel(std::vector<ReadJob>* jobs, int n_threads) {
   std::vector<std::unique_ptr<PiecedJob>> pieced;
   std::vector<std::pair<PiecedJob*, size_t>> pieces;
+  std::vector<ReadJob*> whole;
   for (ReadJob& job : *jobs) {
+    if (job.dst.size() <= kWholeBytes) {
+      whole.push_back(&job);
+      continue;
+    }
     pieced.push_back(std::make_unique<PiecedJob>(&job));
     for (size_t i = 0; i < pieced.back()->n_pieces(); ++i)
       pieces.emplace_back(pieced.back().get(), i);
   }
+  // The large ones first: their hashing is a chain that nothing shortens.
+  const size_t n_tasks = pieces.size() + whole.size();
   std::atomic<size_t> next{0};
-  const auto work = [&pieces, &next] {
-    for (size_t i; (i = next.fetch_add(1)) < pieces.size();) {
-      pieces[i].first->ReadPiece(pieces[i].second);
+  const auto work = [&] {
+    for (size_t i; (i = next.fetch_add(1)) < n_tasks;) {
+      if (i < pieces.size()) {
+        pieces[i].first->ReadPiece(pieces[i].second);
+      } else {
+        ReadJob* const job = whole[i - pieces.size()];
+        job->status = ReadChecked(job->file, job->offset, job->dst, job->hash, job->what);
+      }
     }
   };
   {
     std::vector<std::jthread> helpers;
-    const size_t n_workers = std::min<size_t>(std::max(n_threads, 1), pieces.size());
+    const size_t n_workers = std::min<size_t>(std::max(n_threads, 1), n_tasks);
     for (size_t i = 1; i < n_workers; ++i) {
       try {
         helpers.emplace_back(work);

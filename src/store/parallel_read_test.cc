@@ -11,10 +11,12 @@ namespace {
 
 class ParallelReadTest : public ::testing::TestWithParam<int> {
  protected:
-  // Jobs of sizes around a piece (512 KiB), one after another in one file.
+  // Jobs of sizes around a piece (512 KiB) and around what one thread reads alone (8 MiB), one
+  // after another in one file.
   void SetUp() override {
-    for (const size_t n : {size_t{0}, size_t{1}, (512u << 10) - 1u + 0ul, (512u << 10) + 0ul,
-                           (512u << 10) + 1ul, (2u << 20) + 7ul}) {
+    for (const size_t n :
+         {size_t{0}, size_t{1}, (512u << 10) - 1u + 0ul, (512u << 10) + 0ul, (512u << 10) + 1ul,
+          size_t{8} << 20, (8ul << 20) + 1ul, (11ul << 20) + 7ul}) {
       const auto bytes = testing::BytesAfter({}, 0, static_cast<int>(n), n);
       jobs_.push_back({nullptr, contents_.size(), {}, Hash128Of(bytes), "part", OkStatus()});
       buffers_.emplace_back(n, std::byte{0xee});

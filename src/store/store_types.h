@@ -60,7 +60,7 @@ using PartSource = std::function<Status(
 using PartSink =
     std::function<Status(std::span<const PartRef> parts,
                          const std::function<Status(std::span<const std::span<std::byte>>)>& fill)>;
-inline constexpr size_t kLoadBatch = 8;
+inline constexpr size_t kLoadBatch = 32;
 
 // Why a running state was kept; in thinning order, the first to be dropped first.
 enum class StateKind : uint8_t {
