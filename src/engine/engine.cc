@@ -127,6 +127,17 @@ Status Engine::Load(const Progress& progress) {
                                      .min_read_tokens = options_.min_read_tokens},
                           .policy = ChooseCheckpointPolicy(layout, plan_.ctx).policy,
                           .consent = [this](size_t bytes) { return guard_->Consent(bytes); }}));
+  relief_ = std::make_unique<MemoryRelief>(
+      MemoryRelief::Sources{
+          .shortage = [this] { return guard_->Shortage(); },
+          .pressure = [] { return ReadMemoryPressure(); },
+          .kept_bytes = [this] { return cache_->stats().parked_bytes; },
+          .now_s =
+              [] {
+                const auto now = std::chrono::steady_clock::now();
+                return std::chrono::duration<double>(now.time_since_epoch()).count();
+              }},
+      [this](GiveBack level, size_t bytes) { return cache_->Release(level, bytes); });
   if (!options_.store_dir.empty()) {
     progress("opening the store", 0.9);
     auto persistence =
@@ -282,7 +293,7 @@ ReuseInfo Engine::Explain(const std::vector<TokenId>& prompt) {
 }
 
 EngineStatus Engine::status() {
-  EngineStatus status{.cache = cache_->stats(), .host = guard_->last()};
+  EngineStatus status{.cache = cache_->stats(), .host = guard_->last(), .relief = relief_->stats()};
   if (persistence_) status.store = persistence_->stats();
   const auto now = std::make_shared<std::promise<SchedulerStatus>>();
   std::future<SchedulerStatus> fresh = now->get_future();
@@ -317,21 +328,6 @@ void Engine::Shutdown(std::chrono::milliseconds timeout) {
   });
 }
 
-// Under pressure memory is given back in a fixed order, most easily rebuilt first.
-void Engine::RelieveMemory() {
-  uint64_t shortage = guard_->Shortage();
-  if (shortage == 0) return;
-  uint64_t given = 0;
-  for (GiveBack level : {GiveBack::kFreeBuffers, GiveBack::kOnDisk, GiveBack::kParked}) {
-    if (given >= shortage) break;
-    given += cache_->Release(level, shortage - given);
-  }
-  if (given > 0) {
-    spdlog::warn("memory: the host is {} MiB short of --cache-min-free; gave {} MiB back",
-                 shortage >> 20, given >> 20);
-  }
-}
-
 void Engine::Run() {
   for (;;) {
     std::vector<Arrival> arrivals;
@@ -357,7 +353,7 @@ void Engine::Run() {
       return;
     }
     if (persistence_) persistence_->Tick();
-    RelieveMemory();
+    relief_->Tick();
     {
       const std::lock_guard lock(mutex_);
       before_step_ = scheduler_->status();

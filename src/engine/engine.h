@@ -17,6 +17,7 @@
 #include "base/memory_guard.h"
 #include "engine/generator.h"
 #include "engine/memory_plan.h"
+#include "engine/memory_relief.h"
 #include "engine/persistence.h"
 #include "engine/scheduler.h"
 #include "model/model.h"
@@ -67,6 +68,7 @@ struct EngineStatus {
   StateCacheStats cache;
   PersistenceStats store;
   HostMemory host;
+  MemoryReliefStats relief;
 };
 
 // A loaded model that answers requests: one thread runs all steps, everything else only queues.
@@ -115,7 +117,6 @@ class Engine : public Generator {
   Result<VocabularyData> LoadVocabulary();
   Status CheckRequest(const GenerateRequest& request) const;
   void Run();
-  void RelieveMemory();
 
   EngineOptions options_;
   std::unique_ptr<CpuBackend> backend_;
@@ -126,6 +127,7 @@ class Engine : public Generator {
   MemoryPlan plan_;
   std::unique_ptr<MemoryGuard> guard_;
   std::unique_ptr<StateCache> cache_;
+  std::unique_ptr<MemoryRelief> relief_;
   std::unique_ptr<Persistence> persistence_;
   std::unique_ptr<Scheduler> scheduler_;
 

@@ -59,6 +59,22 @@ void AddCache(const StateCacheStats& s, Families* f) {
   }
 }
 
+void AddRelief(const MemoryReliefStats& s, Families* f) {
+  f->Gauge("holdfast_memory_pressure", "Memory pressure of the host: 0 none, 1 some, 2 high",
+           static_cast<int>(s.level));
+  if (s.pressure) {
+    f->Gauge("holdfast_memory_stall_some_percent",
+             "Share of the last 10 s in which some task waited for memory", s.pressure->some_avg10);
+    f->Gauge("holdfast_memory_stall_full_percent",
+             "Share of the last 10 s in which all tasks waited for memory", s.pressure->full_avg10);
+  }
+  constexpr const char* kSteps[] = {"free_buffers", "on_disk", "parked"};
+  for (size_t i = 0; i < s.given_bytes.size(); ++i) {
+    f->Counter("holdfast_memory_given_back_bytes_total", "RAM given back under pressure",
+               static_cast<double>(s.given_bytes[i]), "step", kSteps[i]);
+  }
+}
+
 void AddStore(const PersistenceStats& s, Families* f) {
   f->Counter("holdfast_store_saves_total", "Saves", s.n_saves);
   f->Counter("holdfast_store_failed_saves_total", "Saves that failed", s.n_failed_saves);
@@ -95,6 +111,7 @@ HttpReply HandleMetrics(const ServicePtr& model, const HttpRequest&) {
                      status.scheduler.drafts[i].n_accepted, "depth", std::to_string(i + 1));
   }
   AddCache(status.cache, &families);
+  AddRelief(status.relief, &families);
   if (model->engine->persistence() != nullptr) AddStore(status.store, &families);
   // An occupancy that is not known is absent, never stale.
   if (status.host.available_bytes) {
