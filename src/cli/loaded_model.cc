@@ -10,6 +10,7 @@
 #include "server/openai_common.h"
 #include "server/reply_memory.h"
 #include "server/request_history.h"
+#include "server/slot_names.h"
 
 namespace holdfast::cli {
 
@@ -23,6 +24,7 @@ Result<LoadedModel> LoadModel(const EngineOptions& options, const Engine::Progre
   service->replies =
       std::make_shared<ReplyMemory>(persistence != nullptr ? persistence->store() : nullptr);
   service->history = std::make_shared<RequestHistory>();
+  service->slots = std::make_shared<SlotNames>(service->engine->plan().n_slots);
   service->tokenizer = &loaded.engine->tokenizer();
   service->chat_template = &loaded.engine->chat_template();
   service->model_id = ModelId(options.model_path);

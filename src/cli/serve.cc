@@ -121,6 +121,7 @@ Status Service::Open(const EngineOptions& engine_options) {
   http.check_head = [access, cors](const HttpRequest& head) {
     return cors.IsPreflight(head) ? std::nullopt : access.Check(head);
   };
+  http.open_body = MakeBodyOpener(&state_);
   http.add_headers = [cors](const HttpRequest& request) { return cors.ResponseHeaders(request); };
   const auto handler = [cors, api = MakeApi(&state_)](const HttpRequest& request) {
     return cors.IsPreflight(request) ? cors.Preflight(request) : api(request);

@@ -18,8 +18,11 @@
 #include "server/openai_chat.h"
 #include "server/openai_completions.h"
 #include "server/responses_api.h"
+#include "server/session_api.h"
+#include "server/slots_api.h"
 #include "server/state_api.h"
 #include "server/status_api.h"
+#include "server/store_api.h"
 #include "server/web_page.h"
 
 namespace holdfast {
@@ -114,6 +117,16 @@ HttpReply GetModel(const Service& service, const HttpRequest& request) {
   return JsonResponse(ModelJson(*service));
 }
 
+constexpr char kImportPath[] = "/v1/conversations/import";
+
+HttpReply GetConversation(const Service& service, const HttpRequest& request,
+                          SessionApi* sessions) {
+  constexpr std::string_view kExport = "/export";
+  const std::string rest = request.path.substr(std::string_view("/v1/conversations/").size());
+  if (!rest.ends_with(kExport)) return HandleShowConversation(service, rest);
+  return sessions->Export(service, rest.substr(0, rest.size() - kExport.size()), request);
+}
+
 // One route that needs the model.
 struct Route {
   const char* method;
@@ -127,6 +140,7 @@ struct Api {
 
   ModelState& state;
   ResponsesApi responses;
+  SessionApi sessions;
   std::vector<Route> routes;
 };
 
@@ -152,8 +166,15 @@ Api::Api(ModelState* model_state) : state(*model_state) {
       {"POST", "/v1/cache/explain", HandleExplain},
       {"GET", "/v1/conversations", HandleConversations},
       {"DELETE", "/v1/conversations/*", HandleDeleteConversation},
+      {"POST", kImportPath, [this](auto& m, auto& r) { return sessions.Import(m, r); }},
+      {"GET", "/v1/conversations/*",
+       [this](auto& m, auto& r) { return GetConversation(m, r, &sessions); }},
       {"POST", "/v1/conversations/*", HandleConversationAction},
+      {"GET", "/v1/store", HandleStoreUsage},
+      {"POST", "/v1/store/gc", HandleStoreGc},
+      {"POST", "/v1/store/verify", HandleStoreVerify},
       {"GET", "/slots", HandleSlots},
+      {"POST", "/slots/*", HandleSlotAction},
       {"GET", "/v1/status", HandleStatus},
       {"GET", "/metrics", HandleMetrics},
   };
@@ -208,6 +229,16 @@ HttpReply Dispatch(Api& api, const HttpRequest& request) {
 }
 
 }  // namespace
+
+std::function<Result<std::shared_ptr<BodySink>>(const HttpRequest& head)> MakeBodyOpener(
+    ModelState* state) {
+  return [state](const HttpRequest& head) -> Result<std::shared_ptr<BodySink>> {
+    if (head.method != "POST" || head.path != kImportPath) return std::shared_ptr<BodySink>();
+    const Service service = state->service();
+    if (service == nullptr) return UnavailableError("the model is loading");
+    return SessionApi::OpenImport(*service);
+  };
+}
 
 HttpHandler MakeApi(ModelState* state) {
   return [api = std::make_shared<Api>(state)](const HttpRequest& request) {

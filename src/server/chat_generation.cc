@@ -21,6 +21,7 @@ Result<std::shared_ptr<Generation>> StartChat(const std::shared_ptr<const ModelS
   options.single_tool_call = reply.single_tool_call;
   options.prefill = chat.prefill;
   options.thinking = chat.options.thinking;
+  options.slot = chat.options.slot;
   options.reuse_note = prepared.note;
   options.on_end = [replies = model->replies, prompt = prepared.request.prompt,
                     answer = prepared.answer, messages = std::move(prepared.messages),

@@ -23,6 +23,7 @@ struct GenerationOptions {
   int n_top_logprobs = -1;  // -1: no logprobs
   bool ignore_eos = false;
   ThinkingBudget thinking;
+  int slot = -1;  // the number its conversation is to have; -1: any
 };
 
 // A chat turn, whichever API it came by. Messages and tools are in OpenAI's shape.

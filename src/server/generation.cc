@@ -8,6 +8,7 @@
 
 #include "server/request_history.h"
 #include "server/running_generations.h"
+#include "server/slot_names.h"
 
 namespace holdfast {
 namespace {
@@ -270,6 +271,7 @@ void Generation::OnFinish(const GenerateResult& result) {
     reason += (reason.empty() ? "" : "; ") + options_.reuse_note;
   }
   if (model_->history != nullptr) model_->history->Add(finished.result);
+  if (model_->slots != nullptr) model_->slots->Use(result.conversation, options_.slot);
   finished.has_tool_calls = assembler_.has_tool_calls();
   finished.n_reasoning_tokens = assembler_.n_reasoning_tokens();
   finished.stop_matched = assembler_.stop_matched();

@@ -60,6 +60,7 @@ class Generation : public RequestSink, public std::enable_shared_from_this<Gener
     std::string prefill;            // what the client wrote of the reply itself
     ThinkingBudget thinking;
     std::string reuse_note;  // joined to the reason of what was reused
+    int slot = -1;           // the number its conversation is to have (slot_names.h); -1: any
     // Called once, at the end: with the message the client has got and the tokens it was made of
     // (without the end token), or without a message when the reply is none to build on. Gives what
     // is to be kept with the conversation. On the engine's thread.

@@ -17,7 +17,10 @@
 #include <boost/beast/http.hpp>
 #include <cerrno>
 #include <exception>
+#include <string_view>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "base/thread_activity.h"
 #include "server/http_stream.h"
@@ -34,6 +37,7 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr size_t kWriteStep = 64 << 10;
+constexpr size_t kPassStep = 256 << 10;
 
 // Every operation reports by error code; nothing throws.
 auto Await(error_code& error) { return asio::redirect_error(asio::use_awaitable, error); }
@@ -114,6 +118,16 @@ class HttpConnection::Impl : public std::enable_shared_from_this<HttpConnection:
   asio::awaitable<bool> ServeOne();
   asio::awaitable<ReadOutcome> ReadHead(Parser& parser);
   asio::awaitable<ReadOutcome> ReadBody(Parser& parser);
+  asio::awaitable<ReadOutcome> HoldBody(Parser& parser);
+  asio::awaitable<ReadOutcome> PassBody(Parser& head);
+  // Runs `function` where it may wait, and comes back to the strand with what it returns.
+  template <typename Function>
+  asio::awaitable<std::invoke_result_t<Function>> OnHandlerThread(Function function) {
+    using Value = std::invoke_result_t<Function>;
+    const auto run = [](Function f) -> asio::awaitable<Value> { co_return f(); };
+    return asio::co_spawn(shared_.handler_pool->get_executor(), run(std::move(function)),
+                          asio::use_awaitable);
+  }
   asio::awaitable<bool> RunSource(std::unique_ptr<ResponseSource> source);
   asio::awaitable<bool> WriteWhole(const HttpResponse& response);
   asio::awaitable<bool> WriteHead(const HttpResponse& head);
@@ -273,7 +287,7 @@ HttpConnection::Impl::ReadOutcome HttpConnection::Impl::OutcomeOf(const error_co
 
 asio::awaitable<HttpConnection::Impl::ReadOutcome> HttpConnection::Impl::ReadHead(Parser& parser) {
   parser.header_limit(static_cast<uint32_t>(limits_.max_header_bytes));
-  parser.body_limit(static_cast<uint64_t>(limits_.max_body_bytes));
+  parser.body_limit(boost::none);  // known once it is known where the body goes
   error_code error;
   Arm(limits_.header);
   co_await http::async_read_header(stream_, buffer_, parser, Await(error));
@@ -311,12 +325,34 @@ asio::awaitable<HttpConnection::Impl::ReadOutcome> HttpConnection::Impl::ReadHea
 
 asio::awaitable<HttpConnection::Impl::ReadOutcome> HttpConnection::Impl::ReadBody(Parser& parser) {
   ReadOutcome outcome;
-  error_code error;
+  if (!parser.is_done() && shared_.options.open_body) {
+    const Status opened = co_await OnHandlerThread([this]() -> Status {
+      HF_ASSIGN_OR_RETURN(request_.body_sink, shared_.options.open_body(request_));
+      return OkStatus();
+    });
+    if (!opened.ok()) co_return ReadOutcome{.error = ApiError{.status = opened}};
+  }
+  const auto limit = static_cast<uint64_t>(limits_.max_body_bytes);
+  if (!request_.body_sink && parser.content_length() && *parser.content_length() > limit) {
+    co_return OutcomeOf(http::error::body_limit, "body");
+  }
   if (!parser.is_done() && request_.header("expect") == "100-continue") {
     static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
     const bool sent = co_await WriteBuffers(asio::buffer(kContinue.data(), kContinue.size()));
     if (!sent) co_return outcome;
   }
+  if (request_.body_sink) {
+    outcome = co_await PassBody(parser);
+  } else {
+    parser.body_limit(limit);
+    outcome = co_await HoldBody(parser);
+  }
+  co_return outcome;
+}
+
+asio::awaitable<HttpConnection::Impl::ReadOutcome> HttpConnection::Impl::HoldBody(Parser& parser) {
+  ReadOutcome outcome;
+  error_code error;
   const Clock::time_point end = Clock::now() + limits_.body;
   while (!parser.is_done()) {
     const Clock::duration left = std::max<Clock::duration>(end - Clock::now(), Clock::duration(1));
@@ -327,6 +363,37 @@ asio::awaitable<HttpConnection::Impl::ReadOutcome> HttpConnection::Impl::ReadBod
     if (!outcome.ok) co_return outcome;
   }
   request_.body = std::move(parser.get().body());
+  outcome.ok = true;
+  co_return outcome;
+}
+
+// To the request's sink, in pieces that are worth a change of threads.
+asio::awaitable<HttpConnection::Impl::ReadOutcome> HttpConnection::Impl::PassBody(Parser& head) {
+  http::request_parser<http::buffer_body> parser(std::move(head));
+  parser.body_limit(boost::none);
+  std::vector<char> piece(kPassStep);
+  size_t n_filled = 0;
+  ReadOutcome outcome;
+  while (!parser.is_done()) {
+    auto& body = parser.get().body();
+    body.data = piece.data() + n_filled;
+    body.size = piece.size() - n_filled;
+    error_code error;
+    Arm(limits_.body_step);
+    co_await http::async_read_some(stream_, buffer_, parser, Await(error));
+    Disarm();
+    if (error == http::error::need_buffer) error = {};
+    outcome = OutcomeOf(error, "body");
+    if (!outcome.ok) co_return outcome;
+    n_filled = piece.size() - body.size;
+    if (n_filled < piece.size() && !parser.is_done()) continue;
+    const Status taken =
+        co_await OnHandlerThread([this, bytes = std::string_view(piece.data(), n_filled)] {
+          return request_.body_sink->Write(bytes);
+        });
+    if (!taken.ok()) co_return ReadOutcome{.error = ApiError{.status = taken}};
+    n_filled = 0;
+  }
   outcome.ok = true;
   co_return outcome;
 }
@@ -349,12 +416,10 @@ asio::awaitable<bool> HttpConnection::Impl::ServeOne() {
   // What is left of the parser's copy is not needed while the model works.
   parser.get().clear();
 
-  const auto call = [this]() -> asio::awaitable<HttpReply> {
-    co_return CallHandler(shared_.handler, request_);
-  };
   HttpReply reply =
-      co_await asio::co_spawn(shared_.handler_pool->get_executor(), call, asio::use_awaitable);
+      co_await OnHandlerThread([this] { return CallHandler(shared_.handler, request_); });
   request_.body = std::string();
+  request_.body_sink = nullptr;
   bool alive = false;
   if (reply.source) {
     alive = co_await RunSource(std::move(reply.source));
@@ -429,6 +494,7 @@ asio::awaitable<bool> HttpConnection::Impl::RunSource(std::unique_ptr<ResponseSo
     if (alive && !part.bytes.empty()) alive = co_await WriteStreamBytes(part.bytes);
     if (alive && part.whole) alive = co_await WriteWhole(*part.whole);
     done = part.done;
+    if (part.broken) alive = false;
     const bool wrote = part.head || !part.bytes.empty();
     if (wrote) silent_since = Clock::now();
     if (!alive || done || !part.empty()) continue;

@@ -16,6 +16,15 @@
 
 namespace holdfast {
 
+// Takes a body that is too large to be held. Calls come one at a time and in order, from threads
+// that may wait for a disk.
+class BodySink {
+ public:
+  virtual ~BodySink() = default;
+  // An error ends the request, which is answered with it.
+  virtual Status Write(std::string_view bytes) = 0;
+};
+
 struct HttpRequest {
   std::string id;      // ours, unique in the process; returned as X-Request-Id
   std::string method;  // "GET"
@@ -24,9 +33,12 @@ struct HttpRequest {
   std::string remote;  // "127.0.0.1:51234"
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
   std::string body;
+  std::shared_ptr<BodySink> body_sink;  // when set it has taken the body, and `body` is empty
 
   // The value of the first header of this name (lower case); empty when there is none.
   std::string_view header(std::string_view name) const;
+  // The value of the first "name=value" of the query, as sent.
+  std::optional<std::string_view> query_value(std::string_view name) const;
 };
 
 struct HttpResponse {
@@ -43,8 +55,9 @@ struct ResponsePart {
   std::optional<HttpResponse> head;  // its body is not used
   std::string bytes;
   bool done = false;
+  bool broken = false;  // the stream ends here without being whole, and the client can tell
 
-  bool empty() const { return !whole && !head && bytes.empty() && !done; }
+  bool empty() const { return !whole && !head && bytes.empty() && !done && !broken; }
 };
 
 // A response that is still being made. Owned and called by its connection, one call at a time; the

@@ -24,7 +24,7 @@ struct HttpLimits {
   std::chrono::milliseconds idle{75'000};       // keep-alive, no byte of a request yet
   std::chrono::milliseconds header{15'000};     // from its first byte to the end of the header
   std::chrono::milliseconds body_step{20'000};  // between two parts of a body
-  std::chrono::milliseconds body{600'000};      // for all of it
+  std::chrono::milliseconds body{600'000};      // for all of one that is held
   // For each 64 KiB of a response: a client that takes longer is cut off.
   std::chrono::milliseconds write{30'000};
   std::chrono::milliseconds heartbeat{5'000};  // silence of a stream before a heartbeat
@@ -41,6 +41,9 @@ struct HttpServerOptions {
   std::function<std::vector<std::pair<std::string, std::string>>(const HttpRequest&)> add_headers;
   // Decides by the head, before the body is read: an error ends the request.
   std::function<std::optional<ApiError>(const HttpRequest& head)> check_head;
+  // After that, where the body goes: null into HttpRequest::body. What has a sink is limited by it
+  // and by `body_step` only. An error ends the request. May be null; runs on a handler's thread.
+  std::function<Result<std::shared_ptr<BodySink>>(const HttpRequest& head)> open_body;
 };
 
 // HTTP/1.1 over TCP: keep-alive, pipelining, chunked requests, streamed responses, limits on

@@ -84,16 +84,17 @@ class ManualSource : public ResponseSource {
   struct Shared {
     std::mutex mutex;
     std::string bytes;  // guarded by mutex, as all below
-    bool done = false, head_taken = false, destroyed = false;
+    bool done = false, broken = false, head_taken = false, destroyed = false;
     Status cancelled;
     std::function<void()> wake;
 
-    void Feed(std::string text, bool end = false) {
+    void Feed(std::string text, bool end = false, bool broken_off = false) {
       std::function<void()> call;
       {
         std::lock_guard lock(mutex);
         bytes += text;
         done |= end;
+        broken |= broken_off;
         call = wake;
       }
       if (call) call();
@@ -131,7 +132,8 @@ class ManualSource : public ResponseSource {
     } else if (shared_->done) {
       part.whole = HttpResponse{.body = shared_->bytes};
     }
-    part.done = shared_->done;
+    part.done = shared_->done && !shared_->broken;
+    part.broken = shared_->broken;
     return part;
   }
   std::string Heartbeat() override { return ": heartbeat\n\n"; }
@@ -327,6 +329,69 @@ TEST_F(HttpServerTest, StreamsInChunksWithHeartbeats) {
   client.Send(Get("/after"));
   EXPECT_THAT(client.ReadUntil([](const std::string& t) { return t.find("/after") != t.npos; }),
               HasSubstr("GET /after"));
+}
+
+TEST_F(HttpServerTest, AStreamThatBreaksIsSeenToBeIncomplete) {
+  StartServer();
+  RawClient client(server_->port());
+  client.Send(Get("/stream"));
+  shared_->Feed("all there is", /*end=*/true, /*broken_off=*/true);
+  const std::string text = client.ReadAll();
+  EXPECT_TRUE(client.closed());
+  EXPECT_THAT(text, HasSubstr("all there is"));
+  EXPECT_FALSE(text.ends_with("0\r\n\r\n"));
+}
+
+// Takes up to 5,000,000 bytes.
+class CountingSink : public BodySink {
+ public:
+  Status Write(std::string_view bytes) override {
+    text += bytes;
+    if (text.size() > 5'000'000) return ResourceExhaustedError("the disk is full");
+    return OkStatus();
+  }
+  std::string text;
+};
+
+TEST_F(HttpServerTest, ABodyWithASinkGoesThereWithoutALimitAndOthersAreHeld) {
+  HttpServerOptions options;
+  options.limits.max_body_bytes = 1000;
+  std::shared_ptr<CountingSink> sink;
+  options.open_body = [&](const HttpRequest& head) -> Result<std::shared_ptr<BodySink>> {
+    if (head.path == "/refused") return FailedPreconditionError("not now");
+    if (head.path != "/sink") return std::shared_ptr<BodySink>();
+    sink = std::make_shared<CountingSink>();
+    return std::shared_ptr<BodySink>(sink);
+  };
+  StartServer(options);
+  const auto post = [](const std::string& path, const std::string& body) {
+    return "POST " + path +
+           " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(body.size()) +
+           "\r\n\r\n" + body;
+  };
+  std::string body;
+  for (int i = 0; i < 200'000; ++i) body += std::to_string(i);
+  RawClient client(server_->port());
+  client.Send(post("/sink", body));
+  client.Send(
+      "POST /sink HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+      "5\r\nfirst\r\n6\r\n, last\r\n0\r\n\r\n" +
+      post("/held", "small"));
+  const std::string text =
+      client.ReadUntil([](const std::string& t) { return t.ends_with("small"); });
+  EXPECT_EQ(CountOf(text, "HTTP/1.1 200 OK"), 3);
+  EXPECT_EQ(CountOf(text, body.substr(0, 50)), 0) << "the body was held as well";
+  EXPECT_EQ(sink->text, "first, last");
+
+  EXPECT_THAT(Ask(post("/held", std::string(1001, 'x'))), StartsWith("HTTP/1.1 413"));
+  EXPECT_THAT(Ask(post("/refused", "x")), StartsWith("HTTP/1.1 409"));
+  EXPECT_THAT(Ask("POST /refused HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n"
+                  "Content-Length: 4000000000\r\n\r\n"),
+              StartsWith("HTTP/1.1 409"));
+  EXPECT_THAT(Ask(post("/sink", body)), StartsWith("HTTP/1.1 200"));
+  EXPECT_EQ(sink->text, body);
+  // The sink's own error answers the request; the rest of the body is not waited for.
+  EXPECT_THAT(Ask(post("/sink", std::string(5'100'000, 'x'))), HasSubstr("the disk is full"));
 }
 
 TEST_F(HttpServerTest, ADisconnectEndsTheWorkBehindARequest) {

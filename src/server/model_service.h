@@ -19,6 +19,7 @@ class Engine;
 class ReplyMemory;
 class RequestHistory;
 class RunningGenerations;
+class SlotNames;
 
 // A setting of the program, for people.
 struct Setting {
@@ -39,6 +40,7 @@ struct ModelService {
   std::shared_ptr<ReplyMemory> replies;   // may be null: histories are tokenised as text
   RunningGenerations* running = nullptr;  // told of every request; may be null
   std::shared_ptr<RequestHistory> history;  // told of every request's end; may be null
+  std::shared_ptr<SlotNames> slots;         // told of every request's end; may be null
   std::vector<Setting> settings;            // what the program was started with
   bool pin_billing_line = true;             // see billing_line.h
 };

@@ -112,6 +112,7 @@ void ReadGenerationOptions(FieldReader& in, int64_t vocab_size, GenerationOption
   ReadLogitBias(in, &params);
   ReadMaxTokens(in, options);
   in.Read("ignore_eos", &options->ignore_eos);
+  in.Read("id_slot", &options->slot, -1, static_cast<int>(kMaxInt));
   in.Read("stop", &options->stop);
   if (const Status status = ValidateStopStrings(options->stop); !status.ok()) {
     in.Fail("stop", status);

@@ -216,6 +216,7 @@ HttpReply HandleCompletions(const std::shared_ptr<const ModelService>& model,
   generate.conversation = ConversationName(request);
   Generation::Options options;
   options.progress = parsed.stream.stream && parsed.stream.progress;
+  options.slot = parsed.options.slot;
   Result<std::shared_ptr<Generation>> generation =
       Generation::Start(model, std::move(generate),
                         ReplyAssembler(model->tokenizer, std::move(parsed.options.stop)), options);

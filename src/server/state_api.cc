@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -9,9 +10,11 @@
 #include "engine/engine.h"
 #include "server/api_error.h"
 #include "server/chat_request.h"
+#include "server/field_reader.h"
 #include "server/json.h"
 #include "server/openai_chat.h"
 #include "server/openai_common.h"
+#include "server/session_api.h"
 
 namespace holdfast {
 namespace {
@@ -125,6 +128,14 @@ Status Fork(Engine* engine, const std::string& id, const std::string& body) {
     return InvalidArgumentError("the body must be {\"id\": the new conversation's name}");
   }
   const std::string new_id = json["id"];
+  FieldReader in(json);
+  int64_t position = -1;
+  in.Read("position", &position, -1, std::numeric_limits<int64_t>::max());
+  if (!in.ok()) return in.error().status;
+  if (position >= 0) {  // where it was before only the store knows
+    HF_RETURN_IF_ERROR(SaveWhatIsInRam(engine, id));
+    return OnDisk(engine, [&](Store* store) { return store->Fork(id, new_id, position); });
+  }
   return Either(
       OnEngine(engine, [&](StateCache& cache) { return cache.Fork(id, new_id).status(); }),
       OnDisk(engine, [&](Store* store) { return store->Fork(id, new_id); }));
@@ -156,10 +167,8 @@ HttpReply HandleConversations(const ServicePtr& model, const HttpRequest&) {
   return JsonResponse(body);
 }
 
-HttpReply HandleDeleteConversation(const ServicePtr& model, const HttpRequest& request) {
-  if (model->engine == nullptr) return NoEngine();
-  const std::string id = request.path.substr(kConversations.size());
-  const Status in_ram = OnEngine(model->engine, [&](StateCache& cache) -> Status {
+Status DeleteConversation(Engine* engine, const std::string& id) {
+  const Status in_ram = OnEngine(engine, [&](StateCache& cache) -> Status {
     Conversation* c = cache.FindById(id);
     if (c == nullptr) return NotFoundError(fmt::format("there is no conversation {}", id));
     if (c->bound()) {
@@ -169,9 +178,14 @@ HttpReply HandleDeleteConversation(const ServicePtr& model, const HttpRequest& r
     cache.UnregisterDisk(id);
     return OkStatus();
   });
-  if (in_ram.code() == StatusCode::kFailedPrecondition) return Outcome(in_ram, id);
-  const Status on_disk = OnDisk(model->engine, [&](Store* store) { return store->Remove(id); });
-  return Outcome(Either(in_ram, on_disk), id);
+  if (in_ram.code() == StatusCode::kFailedPrecondition) return in_ram;
+  return Either(in_ram, OnDisk(engine, [&](Store* store) { return store->Remove(id); }));
+}
+
+HttpReply HandleDeleteConversation(const ServicePtr& model, const HttpRequest& request) {
+  if (model->engine == nullptr) return NoEngine();
+  const std::string id = request.path.substr(kConversations.size());
+  return Outcome(DeleteConversation(model->engine, id), id);
 }
 
 HttpReply HandleConversationAction(const ServicePtr& model, const HttpRequest& request) {
@@ -186,33 +200,6 @@ HttpReply HandleConversationAction(const ServicePtr& model, const HttpRequest& r
   if (action == "save") return Outcome(model->engine->SaveConversation(id), id);
   return OpenAiErrorResponse(
       {.status = NotFoundError("a conversation can be told pin, unpin, fork or save")});
-}
-
-HttpReply HandleSlots(const ServicePtr& model, const HttpRequest&) {
-  if (model->engine == nullptr) return NoEngine();
-  const SchedulerStatus status = model->engine->status().scheduler;
-  Json body = Json::array();
-  for (size_t i = 0; i < status.slots.size(); ++i) {
-    const SlotStatus& slot = status.slots[i];
-    Json entry;
-    entry["id"] = i;
-    entry["is_processing"] = true;
-    entry["conversation"] = slot.conversation;
-    entry["state"] = slot.reading ? "reading" : "decoding";
-    entry["n_ctx"] = model->engine->context_length();
-    entry["n_tokens"] = slot.n_tokens;
-    entry["n_computed"] = slot.n_computed;
-    entry["n_decoded"] = slot.n_generated;
-    entry["tokens_per_s"] = slot.tokens_per_s;
-    body.push_back(std::move(entry));
-  }
-  for (int64_t i = status.slots.size(); i < model->engine->plan().n_slots; ++i) {
-    Json entry;
-    entry["id"] = i;
-    entry["is_processing"] = false;
-    body.push_back(std::move(entry));
-  }
-  return JsonResponse(body);
 }
 
 }  // namespace holdfast

@@ -5,6 +5,7 @@
 // supported) on a service without an engine.
 
 #include <memory>
+#include <string>
 
 #include "server/http_message.h"
 #include "server/model_service.h"
@@ -17,12 +18,12 @@ using ServicePtr = std::shared_ptr<const ModelService>;
 HttpReply HandleExplain(const ServicePtr& model, const HttpRequest& request);
 // GET /v1/conversations, newest first: in RAM, on disk, or both.
 HttpReply HandleConversations(const ServicePtr& model, const HttpRequest& request);
+// In RAM and on disk. kNotFound when it is in neither, kFailedPrecondition while it is computed.
+Status DeleteConversation(Engine* engine, const std::string& id);
 // DELETE /v1/conversations/ID
 HttpReply HandleDeleteConversation(const ServicePtr& model, const HttpRequest& request);
 // POST /v1/conversations/ID/{pin,unpin,save}; POST .../fork {"id": NEW}
 HttpReply HandleConversationAction(const ServicePtr& model, const HttpRequest& request);
-// GET /slots: what is being computed.
-HttpReply HandleSlots(const ServicePtr& model, const HttpRequest& request);
 // GET /metrics: Prometheus text format.
 HttpReply HandleMetrics(const ServicePtr& model, const HttpRequest& request);
 

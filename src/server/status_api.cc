@@ -219,19 +219,12 @@ Json RequestsJson(const ModelService& model, int64_t after) {
 }
 
 // N of "after=N"; 0 without. None: not a number.
-std::optional<int64_t> ReadAfter(std::string_view query) {
-  constexpr std::string_view kName = "after=";
-  while (!query.empty()) {
-    const std::string_view part = query.substr(0, query.find('&'));
-    query.remove_prefix(std::min(query.size(), part.size() + 1));
-    if (!part.starts_with(kName)) continue;
-    const std::string_view text = part.substr(kName.size());
-    int64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
-    return value;
-  }
-  return 0;
+std::optional<int64_t> ReadAfter(const HttpRequest& request) {
+  const std::string_view text = request.query_value("after").value_or("0");
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return value;
 }
 
 }  // namespace
@@ -241,7 +234,7 @@ HttpReply HandleStatus(const ServicePtr& model, const HttpRequest& request) {
     return OpenAiErrorResponse(
         {.status = UnimplementedError("this server has no engine of its own to ask")});
   }
-  const std::optional<int64_t> after = ReadAfter(request.query);
+  const std::optional<int64_t> after = ReadAfter(request);
   if (!after) {
     return OpenAiErrorResponse(
         {.status = InvalidArgumentError("after is not a whole number of 0 or more"),

@@ -30,8 +30,8 @@
 #include "base/status.h"
 #include "state/conversation_id.h"
 #include "store/file_system.h"
-#include "store/store_types.h"
 #include "store/session_upload.h"
+#include "store/store_types.h"
 
 namespace holdfast {
 
@@ -119,13 +119,13 @@ class Store {
   virtual Status Export(std::string_view conversation, const std::string& path) = 0;
   // The same, given to `sink` in pieces; stops with the sink's error.
   virtual Status ExportTo(std::string_view conversation, const ByteSink& sink) = 0;
+  // Checks the whole file before anything of it is stored.
+  virtual Result<ImportReport> Import(const std::string& path, const ImportOptions& options) = 0;
   // The id in a session file, with the checks that its beginning allows. `name` is what messages
   // call it.
   virtual Result<std::string> SessionId(const std::string& path, const std::string& name) = 0;
   // Import for a file that arrives in pieces.
   virtual Result<std::unique_ptr<SessionUpload>> BeginUpload() = 0;
-  // Checks the whole file before anything of it is stored.
-  virtual Result<ImportReport> Import(const std::string& path, const ImportOptions& options) = 0;
   // DIR/exports/NAME, created on demand; refuses anything but a plain name.
   virtual Result<std::string> ExportPath(std::string_view name) = 0;
 

@@ -16,6 +16,7 @@
 #include "server/json.h"
 #include "server/model_service.h"
 #include "server/reply_memory.h"
+#include "server/slot_names.h"
 #include "tests/support/engine_client.h"
 
 namespace holdfast {
@@ -33,6 +34,7 @@ class ServedEngine {
     service->model_id = "demo";
     Persistence* const persistence = engine_->persistence();
     service->replies = std::make_shared<ReplyMemory>(persistence ? persistence->store() : nullptr);
+    service->slots = std::make_shared<SlotNames>(engine_->plan().n_slots);
     state_.Set(service);
     handler_ = MakeApi(&state_);
   }

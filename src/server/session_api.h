@@ -1,0 +1,42 @@
+#ifndef HOLDFAST_SERVER_SESSION_API_H_
+#define HOLDFAST_SERVER_SESSION_API_H_
+
+// Session files by HTTP. Fields: docs/http_api.md.
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "engine/engine.h"
+#include "server/http_message.h"
+#include "server/model_service.h"
+
+namespace holdfast {
+
+class SessionApi {
+ public:
+  using Service = std::shared_ptr<const ModelService>;
+
+  // GET /v1/conversations/ID/export: the session file. What is in RAM only is saved first.
+  HttpReply Export(const Service& model, const std::string& id, const HttpRequest& request);
+  // POST /v1/conversations/import: takes a session file.
+  HttpReply Import(const Service& model, const HttpRequest& request);
+  // Where the body of Import goes as it arrives; kFailedPrecondition without a store.
+  static Result<std::shared_ptr<BodySink>> OpenImport(const ModelService& model);
+
+ private:
+  const std::shared_ptr<std::atomic<int>> n_exports_ = std::make_shared<std::atomic<int>>(0);
+};
+
+// The store; kFailedPrecondition when nothing is kept on disk.
+Result<Store*> StoreOf(const Engine& engine);
+// Makes what RAM has of a conversation durable under its id. OK when RAM has nothing of it.
+Status SaveWhatIsInRam(Engine* engine, const std::string& id);
+// Whether RAM has a conversation of this id that cannot be saved: an import must not take the id.
+bool IsOnlyInRam(Engine* engine, const std::string& id);
+// Damage in what a client chose is no mistake of the server's.
+Status OfClient(const Status& status);
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SERVER_SESSION_API_H_
