@@ -27,6 +27,7 @@ TEST(BenchCommandTest, WrongArgumentsAreRefusedByName) {
   EXPECT_THAT(ErrorOf({.repeat = -1}), HasSubstr("--repeat is -1"));
   EXPECT_THAT(ErrorOf({.model = {.draft = "maybe"}}), HasSubstr("--draft"));
   EXPECT_THAT(ErrorOf({.model = {.draft_source = "head"}}), HasSubstr("--draft-source"));
+  EXPECT_THAT(ErrorOf({.model = {.draft_norm = "both"}}), HasSubstr("--draft-norm"));
   EXPECT_THAT(ErrorOf({.model = {.kv = "q3"}}), HasSubstr("--kv"));
   EXPECT_THAT(ErrorOf({.model = {.model = "/nonexistent.gguf"}}), HasSubstr("/nonexistent.gguf"));
   EXPECT_THAT(ErrorOf({.memory_limit = "much"}), HasSubstr("--memory-limit"));

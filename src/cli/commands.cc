@@ -62,6 +62,13 @@ void AddEngineFlags(CLI::App* app, ModelOptions* options) {
          "who guesses: mtp (the draft head), lookup (what followed the same tokens earlier "
          "in the conversation), or auto: mtp where the model has it, else lookup")
       ->capture_default_str();
+  app->add_option("--draft-norm", options->draft_norm,
+                  "the draft head's hidden rows are normed flat or per-stream")
+      ->capture_default_str();
+  app->add_option("--draft-vocab", options->draft_vocab,
+                  "the draft head guesses only the N lowest token ids, which is faster; 0: all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app->add_option("-c,--ctx", options->ctx,
                   "context length in tokens; 0: as trained, or what memory allows")
       ->check(CLI::NonNegativeNumber);

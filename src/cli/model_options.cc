@@ -46,6 +46,12 @@ Result<EngineOptions> ToEngineOptions(const ModelOptions& options) {
   const Result<DraftSource> source = ParseDraftSource(options.draft_source);
   if (!source.ok()) return NameFlag("--draft-source", source.status());
   engine.draft_source = *source;
+  if (options.draft_norm != "flat" && options.draft_norm != "per-stream") {
+    return InvalidArgumentError(
+        fmt::format("--draft-norm: '{}', wanted flat or per-stream", options.draft_norm));
+  }
+  engine.draft_norm_per_stream = options.draft_norm == "per-stream";
+  engine.draft_vocab = options.draft_vocab;
   const Result<KvFormat> kv = ParseKvFormat(options.kv);
   if (!kv.ok()) return NameFlag("--kv", kv.status());
   engine.kv_format = *kv;

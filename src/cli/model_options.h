@@ -20,6 +20,8 @@ struct ModelOptions {
   std::string kernels = "auto";
   std::string draft = "auto";         // auto, off, or guesses in a window
   std::string draft_source = "auto";  // auto, mtp or lookup
+  std::string draft_norm = "flat";    // flat or per-stream
+  int64_t draft_vocab = 0;            // 0: all
 };
 
 // Finds the files and parses the names. Errors name the flag.

@@ -50,6 +50,10 @@ Status EngineOptions::Validate() const {
     return InvalidArgumentError(fmt::format("draft is {}, wanted -1 (auto), 0 (off) to {}",
                                             max_drafts, DraftPolicy::kMaxDepth));
   }
+  if (draft_vocab < 0) {
+    return InvalidArgumentError(
+        fmt::format("draft_vocab is {}, wanted 0 (all) or more", draft_vocab));
+  }
   if (max_queue < 1)
     return InvalidArgumentError(fmt::format("queue is {}, wanted 1 or more", max_queue));
   return OkStatus();
@@ -77,7 +81,9 @@ Status Engine::Load(const Progress& progress) {
   HF_ASSIGN_OR_RETURN(model_, Model::Load(options_.model_path,
                                           {.mtp_path = options_.mtp_path,
                                            .kv_format = options_.kv_format,
-                                           .max_rows = options_.max_rows},
+                                           .max_rows = options_.max_rows,
+                                           .draft_norm_per_stream = options_.draft_norm_per_stream,
+                                           .draft_vocab = options_.draft_vocab},
                                           backend));
   progress("reading the vocabulary", 0.5);
   HF_ASSIGN_OR_RETURN(VocabularyData vocabulary, LoadVocabulary());

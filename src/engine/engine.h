@@ -41,9 +41,11 @@ struct EngineOptions {
   double step_target_ms = 100.0;
   int max_drafts = -1;  // --draft: -1 auto, 0 off, else always that many guesses
   DraftSource draft_source = DraftSource::kAuto;  // --draft-source
-  int64_t max_rows = 512;                         // rows of one step
-  int64_t max_queue = 256;                        // waiting requests; more are refused
-  std::optional<uint64_t> cache_ram_bytes;        // none: auto
+  bool draft_norm_per_stream = false;             // --draft-norm: of the draft head's hidden rows
+  int64_t draft_vocab = 0;                  // --draft-vocab: the head guesses ids below it; 0: all
+  int64_t max_rows = 512;                   // rows of one step
+  int64_t max_queue = 256;                  // waiting requests; more are refused
+  std::optional<uint64_t> cache_ram_bytes;  // none: auto
   uint64_t min_free_bytes = uint64_t{1} << 30;
   std::optional<uint64_t> memory_limit_bytes;
   int64_t min_write_tokens = 0, min_read_tokens = 0;

@@ -27,6 +27,7 @@ struct ModelOptions {
   int page_tokens = StateLayout::kDefaultPageTokens;
   int64_t max_rows = 512;              // rows of one step; scratch is sized for it
   bool draft_norm_per_stream = false;  // norm of the draft head's hidden rows: one, or one a stream
+  int64_t draft_vocab = 0;             // ids below this are guessed, the others never; 0: all are
   ModelConfigOptions config;
 };
 
@@ -112,8 +113,8 @@ class Model {
   // After a Forward() in which these sequences had a log: their first n_rows[i] rows count, the
   // others never happened.
   Status Commit(std::span<const SequenceRows> sequences, std::span<const int64_t> n_rows);
-  // Guesses by the draft head, each sequence until its max_drafts, or until the probability that all
-  // of its guesses are right is below min_probability (that guess is left out).
+  // Guesses by the draft head, each sequence until its max_drafts, or until the probability that
+  // all of its guesses are right is below min_probability (that guess is left out).
   Result<std::vector<std::vector<int32_t>>> Draft(std::span<const DraftSequence> sequences,
                                                   float min_probability);
 

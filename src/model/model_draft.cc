@@ -151,7 +151,7 @@ Status Model::RunDraftStep(std::span<const DraftRows> sequences, std::span<float
                                          .n_rows = rows.n_rows,
                                          .outputs = {{draft_->output, scratch_->logits}}}));
     HF_RETURN_IF_ERROR(
-        EmitTap("draft.logits", layer, scratch_->logits, rows.n_rows, config_.vocab_size));
+        EmitTap("draft.logits", layer, scratch_->logits, rows.n_rows, draft_->output->n_rows()));
     return backend_->Download(scratch_->logits, std::as_writable_bytes(logits));
   };
   const Status queued = run();
@@ -163,7 +163,7 @@ Result<std::vector<std::vector<int32_t>>> Model::Draft(std::span<const DraftSequ
                                                        float min_probability) {
   HF_CHECK(draft_ != nullptr);
   const size_t row_bytes = config_.hc_width() * sizeof(float);
-  const int64_t vocab = config_.vocab_size;
+  const int64_t vocab = draft_->output->n_rows();
   std::vector<std::vector<int32_t>> drafts(sequences.size());
   std::vector<std::vector<int32_t>> tokens;
   struct Chain {

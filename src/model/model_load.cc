@@ -197,7 +197,9 @@ Status Model::LoadDraft(const MtpWeights& weights) {
   HF_RETURN_IF_ERROR(LoadLayer(config_.n_layers, weights.layer, draft_layout_, &head.layer));
   HF_RETURN_IF_ERROR(LoadHc(weights.output_hc, &head.output_hc));
   HF_ASSIGN_OR_RETURN(head.token_embd, LoadWeight(weights.token_embd));
-  HF_ASSIGN_OR_RETURN(head.output, LoadWeight(weights.output));
+  WeightView output = weights.output;
+  if (options_.draft_vocab > 0) output.n_rows = std::min(output.n_rows, options_.draft_vocab);
+  HF_ASSIGN_OR_RETURN(head.output, LoadWeight(output));
   HF_ASSIGN_OR_RETURN(head.proj, LoadWeight(weights.eh_proj));
   HF_ASSIGN_OR_RETURN(head.embed_norm, LoadFloats(weights.embed_norm));
   HF_ASSIGN_OR_RETURN(head.hidden_norm, LoadFloats(weights.hidden_norm));

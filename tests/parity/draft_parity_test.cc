@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -84,14 +85,15 @@ struct Source {
 class DraftParityTest : public ::testing::TestWithParam<Source> {
  protected:
   TestModel Load(bool per_stream, ActivationFormat activations = ActivationFormat::kF32,
-                 KvFormat kv = KvFormat::kF32) {
+                 KvFormat kv = KvFormat::kF32, int64_t draft_vocab = 0) {
     const std::string& sidecar = GetParam().sidecar;
     return TestModel::OnCpu(FixturePath(GetParam().trunk),
                             {.n_threads = 2, .activations = activations},
                             {.mtp_path = sidecar.empty() ? "" : FixturePath(sidecar),
                              .kv_format = kv,
                              .page_tokens = 64,
-                             .draft_norm_per_stream = per_stream});
+                             .draft_norm_per_stream = per_stream,
+                             .draft_vocab = draft_vocab});
   }
   nlohmann::json manifest_ = ReadJson(FixturePath("tinyC.expected.json"));
   ExpectedTensors expected_{FixturePath("tinyC.expected.safetensors")};
@@ -136,6 +138,31 @@ TEST_P(DraftParityTest, EveryRowOfTheShortPromptMatchesTheReference) {
     c.Draft(next[row], 1);
   }
   EXPECT_EQ(n_compared, 10);
+}
+
+TEST_P(DraftParityTest, ADraftVocabularyIsTheBeginningOfTheWholeOne) {
+  const auto ids = manifest_["prompts"]["mid"]["ids"].get<std::vector<int32_t>>();
+  constexpr int64_t kVocab = 100;
+  const auto logits_of_first_guess = [&](int64_t draft_vocab, std::vector<int32_t>* guess) {
+    TestModel m = Load(false, ActivationFormat::kAuto, KvFormat::kInt8, draft_vocab);
+    Drafted c(m.model.get());
+    c.Read(ids);
+    std::vector<float> logits;
+    m.model->set_tap([&](const TapPoint& tap) {
+      if (tap.what == "draft.logits") logits.assign(tap.values.begin(), tap.values.end());
+    });
+    *guess = c.Draft(ids[0], 1);
+    return logits;
+  };
+  std::vector<int32_t> of_all, of_few, of_more;
+  const std::vector<float> all = logits_of_first_guess(0, &of_all);
+  const std::vector<float> few = logits_of_first_guess(kVocab, &of_few);
+  ASSERT_GT(static_cast<int64_t>(all.size()), kVocab);
+  EXPECT_EQ(few, std::vector<float>(all.begin(), all.begin() + kVocab));
+  EXPECT_EQ(of_few[0], std::max_element(few.begin(), few.end()) - few.begin());
+  // A vocabulary larger than the model's is the model's.
+  EXPECT_EQ(logits_of_first_guess(1 << 30, &of_more), all);
+  EXPECT_EQ(of_more, of_all);
 }
 
 TEST_P(DraftParityTest, RejectedRowsLeaveNoTrace) {
