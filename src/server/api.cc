@@ -167,6 +167,7 @@ Api::Api(ModelState* model_state) : state(*model_state) {
       {"GET", "/v1/conversations", HandleConversations},
       {"DELETE", "/v1/conversations/*", HandleDeleteConversation},
       {"POST", kImportPath, [this](auto& m, auto& r) { return sessions.Import(m, r); }},
+      {"POST", "/v1/conversations/restore", HandleRestore},
       {"GET", "/v1/conversations/*",
        [this](auto& m, auto& r) { return GetConversation(m, r, &sessions); }},
       {"POST", "/v1/conversations/*", HandleConversationAction},

@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <span>
+#include <system_error>
 #include <utility>
 
 #include "server/api_error.h"
+#include "server/field_reader.h"
 #include "server/store_json.h"
 #include "server/streamed_file.h"
 
@@ -18,6 +21,12 @@ constexpr int kMaxExports = 8;
 HttpReply ErrorReply(const Status& status) { return OpenAiErrorResponse({.status = status}); }
 
 Status NoEngine() { return UnimplementedError("this server has no engine of its own to ask"); }
+
+uint64_t FileBytes(const std::string& path) {
+  std::error_code error;
+  const auto bytes = std::filesystem::file_size(path, error);
+  return error ? 0 : bytes;
+}
 
 class ImportSink : public BodySink {
  public:
@@ -63,6 +72,68 @@ bool IsOnlyInRam(Engine* engine, const std::string& id) {
   engine->RunBetweenSteps(
       [&](Scheduler&, StateCache& cache) { in_ram = cache.FindById(id) != nullptr; });
   return in_ram && !SaveWhatIsInRam(engine, id).ok();
+}
+
+Result<NamedSession> SaveNamed(Engine* engine, const std::string& id, const std::string& filename) {
+  HF_ASSIGN_OR_RETURN(Store* const store, StoreOf(*engine));
+  HF_ASSIGN_OR_RETURN(const std::string path, store->ExportPath(filename));
+  HF_RETURN_IF_ERROR(SaveWhatIsInRam(engine, id));
+  HF_RETURN_IF_ERROR(store->Export(id, path));
+  HF_ASSIGN_OR_RETURN(const ConversationTokens tokens, store->Tokens(id));
+  return NamedSession{id, tokens.n_live, FileBytes(path), {}};
+}
+
+Result<NamedSession> RestoreNamed(Engine* engine, const std::string& filename) {
+  HF_ASSIGN_OR_RETURN(Store* const store, StoreOf(*engine));
+  HF_ASSIGN_OR_RETURN(const std::string path, store->ExportPath(filename));
+  const Result<std::string> id = store->SessionId(path, filename);
+  if (id.status().code() == StatusCode::kNotFound) {
+    return NotFoundError(fmt::format("the store has no session file {}", filename));
+  }
+  if (!id.ok()) return OfClient(id.status());
+  ImportOptions options;
+  options.beside_others = true;
+  options.id_in_use = IsOnlyInRam(engine, *id);
+  options.name = filename;
+  const Result<ImportReport> report = store->Import(path, options);
+  if (!report.ok()) return OfClient(report.status());
+  return NamedSession{report->conversation, report->n_live, FileBytes(path), report->notes};
+}
+
+Result<std::string> ReadFilename(const std::string& body) {
+  HF_ASSIGN_OR_RETURN(const Json json, ParseJson(body));
+  FieldReader in(json);
+  std::string filename;
+  in.Read("filename", &filename);
+  if (!in.ok()) return in.error().status;
+  const Status plain = CheckPlainFileName(filename);
+  if (!plain.ok()) return InvalidArgumentError("filename: " + plain.message());
+  return filename;
+}
+
+HttpReply HandleRestore(const std::shared_ptr<const ModelService>& model,
+                        const HttpRequest& request) {
+  if (model->engine == nullptr) return ErrorReply(NoEngine());
+  const Result<std::string> filename = ReadFilename(request.body);
+  if (!filename.ok()) {
+    return OpenAiErrorResponse({.status = filename.status(), .param = "filename"});
+  }
+  const Result<NamedSession> restored = RestoreNamed(model->engine, *filename);
+  if (!restored.ok()) return ErrorReply(restored.status());
+  HttpResponse response;
+  response.body = ToText(NamedSessionJson(*filename, *restored));
+  return response;
+}
+
+Json NamedSessionJson(const std::string& filename, const NamedSession& session) {
+  Json json;
+  json["id"] = session.conversation;
+  json["ok"] = true;
+  json["filename"] = filename;
+  json["n_tokens"] = session.n_tokens;
+  json["bytes"] = session.bytes;
+  json["notes"] = session.notes;
+  return json;
 }
 
 Status OfClient(const Status& status) {

@@ -5,16 +5,12 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <filesystem>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include "engine/engine.h"
 #include "server/api_error.h"
-#include "server/field_reader.h"
 #include "server/json.h"
 #include "server/session_api.h"
 #include "server/slot_names.h"
@@ -41,16 +37,13 @@ class SlotAction {
 
   Result<Json> Save(const std::string& filename) {
     const auto start = Clock::now();
-    HF_ASSIGN_OR_RETURN(Store* const store, StoreOf(*model_.engine));
-    HF_ASSIGN_OR_RETURN(const std::string path, store->ExportPath(filename));
+    HF_RETURN_IF_ERROR(StoreOf(*model_.engine).status());
     const std::string id = Conversation();
     if (id.empty()) return InvalidArgumentError(fmt::format("slot {} has no conversation", slot_));
-    HF_RETURN_IF_ERROR(SaveWhatIsInRam(model_.engine, id));
-    HF_RETURN_IF_ERROR(store->Export(id, path));
-    HF_ASSIGN_OR_RETURN(const ConversationTokens tokens, store->Tokens(id));
+    HF_ASSIGN_OR_RETURN(const NamedSession saved, SaveNamed(model_.engine, id, filename));
     Json json = Head(filename);
-    json["n_saved"] = tokens.n_live;
-    json["n_written"] = FileBytes(path);
+    json["n_saved"] = saved.n_tokens;
+    json["n_written"] = saved.bytes;
     json["timings"]["save_ms"] = MsSince(start);
     json["conversation"] = id;
     return json;
@@ -58,23 +51,14 @@ class SlotAction {
 
   Result<Json> Restore(const std::string& filename) {
     const auto start = Clock::now();
-    HF_ASSIGN_OR_RETURN(Store* const store, StoreOf(*model_.engine));
-    HF_ASSIGN_OR_RETURN(const std::string path, store->ExportPath(filename));
-    const Result<std::string> id = store->SessionId(path, filename);
-    if (!id.ok()) return OfClient(id.status());
-    ImportOptions options;
-    options.beside_others = true;
-    options.id_in_use = IsOnlyInRam(model_.engine, *id);
-    options.name = filename;
-    const Result<ImportReport> report = store->Import(path, options);
-    if (!report.ok()) return OfClient(report.status());
-    model_.slots->Use(report->conversation, slot_);
+    HF_ASSIGN_OR_RETURN(const NamedSession restored, RestoreNamed(model_.engine, filename));
+    model_.slots->Use(restored.conversation, slot_);
     Json json = Head(filename);
-    json["n_restored"] = report->n_live;
-    json["n_read"] = FileBytes(path);
+    json["n_restored"] = restored.n_tokens;
+    json["n_read"] = restored.bytes;
     json["timings"]["restore_ms"] = MsSince(start);
-    json["conversation"] = report->conversation;
-    json["notes"] = report->notes;
+    json["conversation"] = restored.conversation;
+    json["notes"] = restored.notes;
     return json;
   }
 
@@ -101,12 +85,6 @@ class SlotAction {
     json["id_slot"] = slot_;
     json["filename"] = filename;
     return json;
-  }
-
-  static uint64_t FileBytes(const std::string& path) {
-    std::error_code error;
-    const auto bytes = std::filesystem::file_size(path, error);
-    return error ? 0 : bytes;
   }
 
   int64_t CountTokens(const std::string& id) const {
@@ -180,18 +158,11 @@ HttpReply HandleSlotAction(const std::shared_ptr<const ModelService>& model,
   if (action == "erase") {
     done = on.Erase();
   } else {
-    const Result<Json> body = ParseJson(request.body);
-    if (!body.ok()) return OpenAiErrorResponse({.status = body.status()});
-    FieldReader in(*body);
-    std::string filename;
-    in.Read("filename", &filename);
-    if (in.ok()) {
-      if (const Status plain = CheckPlainFileName(filename); !plain.ok()) {
-        in.Fail("filename", plain);
-      }
+    const Result<std::string> filename = ReadFilename(request.body);
+    if (!filename.ok()) {
+      return OpenAiErrorResponse({.status = filename.status(), .param = "filename"});
     }
-    if (!in.ok()) return OpenAiErrorResponse(in.error());
-    done = action == "save" ? on.Save(filename) : on.Restore(filename);
+    done = action == "save" ? on.Save(*filename) : on.Restore(*filename);
   }
   if (!done.ok()) return OpenAiErrorResponse({.status = done.status()});
   HttpResponse response;

@@ -141,6 +141,22 @@ Status Fork(Engine* engine, const std::string& id, const std::string& body) {
       OnDisk(engine, [&](Store* store) { return store->Fork(id, new_id); }));
 }
 
+// With {"filename": NAME} also to a session file of that name.
+HttpReply Save(Engine* engine, const std::string& id, const std::string& body) {
+  Result<Json> json(Json::object());
+  if (!body.empty()) json = ParseJson(body);
+  if (json.ok() && json->is_object() && !json->contains("filename")) {
+    return Outcome(engine->SaveConversation(id), id);
+  }
+  const Result<std::string> filename = ReadFilename(body);
+  if (!filename.ok()) {
+    return OpenAiErrorResponse({.status = filename.status(), .param = "filename"});
+  }
+  const Result<NamedSession> saved = SaveNamed(engine, id, *filename);
+  if (!saved.ok()) return OpenAiErrorResponse({.status = saved.status()});
+  return JsonResponse(NamedSessionJson(*filename, *saved));
+}
+
 }  // namespace
 
 HttpReply HandleExplain(const ServicePtr& model, const HttpRequest& request) {
@@ -197,7 +213,7 @@ HttpReply HandleConversationAction(const ServicePtr& model, const HttpRequest& r
   if (action == "pin" || action == "unpin")
     return Outcome(Pin(model->engine, id, action == "pin"), id);
   if (action == "fork") return Outcome(Fork(model->engine, id, request.body), id);
-  if (action == "save") return Outcome(model->engine->SaveConversation(id), id);
+  if (action == "save") return Save(model->engine, id, request.body);
   return OpenAiErrorResponse(
       {.status = NotFoundError("a conversation can be told pin, unpin, fork or save")});
 }

@@ -197,7 +197,9 @@ TEST_F(SessionApiTest, SlotsAndFilesThatCannotBeMeantAreRefused) {
   EXPECT_THAT(refused("/slots/0", {{"filename", "x"}}, ""), HasSubstr("save, restore or erase"));
   EXPECT_THAT(refused("/slots/0", {{"filename", "x"}}, "action=load"),
               HasSubstr("save, restore or erase"));
-  EXPECT_EQ(Call("POST", "/slots/0", R"({"filename":"none"})", "action=restore").first, 404);
+  const auto none = Call("POST", "/slots/0", R"({"filename":"none"})", "action=restore");
+  EXPECT_EQ(none.first, 404);
+  EXPECT_EQ(ErrorOf(none.second), "the store has no session file none");
 
   EXPECT_EQ(Call("POST", "/slots/0", R"({"filename":"x"})", "action=save").first, 200);
   const std::string path = dir_.path() + "/one/exports/x";
@@ -208,6 +210,29 @@ TEST_F(SessionApiTest, SlotsAndFilesThatCannotBeMeantAreRefused) {
 
   Start("");
   EXPECT_EQ(Call("POST", "/slots/0", R"({"filename":"x"})", "action=save").first, 409);
+}
+
+TEST_F(SessionApiTest, AConversationIsSavedUnderANameAndRestoredFromIt) {
+  Start("one");
+  const auto prompt = RandomTokens(78, 300);
+  const std::string id = Talk(prompt);
+  EXPECT_EQ(Call("POST", "/v1/conversations/" + id + "/save", "{}").first, 200);
+  const auto saved = Call("POST", "/v1/conversations/" + id + "/save", R"({"filename":"a.hfs"})");
+  ASSERT_EQ(saved.first, 200) << saved.second;
+  EXPECT_EQ(saved.second["n_tokens"], 304);
+  EXPECT_EQ(Call("DELETE", "/v1/conversations/" + id).first, 200);
+  const auto restored = Call("POST", "/v1/conversations/restore", R"({"filename":"a.hfs"})");
+  ASSERT_EQ(restored.first, 200) << restored.second;
+  EXPECT_EQ(restored.second["id"], id);
+  EXPECT_EQ(restored.second["bytes"], saved.second["bytes"]);
+  EXPECT_EQ(Ask(served_->engine(), prompt, 1)->Wait().reuse.source, ReuseSource::kDisk);
+  for (const char* body : {R"({"filename":"../a"})", "{}", "[]", "", R"({"filename":1})"}) {
+    EXPECT_EQ(Call("POST", "/v1/conversations/restore", body).first, 400) << body;
+  }
+  EXPECT_EQ(Call("POST", "/v1/conversations/" + id + "/save", R"({"filename":"/a"})").first, 400);
+  EXPECT_EQ(Call("POST", "/v1/conversations/none/save", R"({"filename":"b"})").first, 404);
+  Start("");
+  EXPECT_EQ(Call("POST", "/v1/conversations/restore", R"({"filename":"a.hfs"})").first, 409);
 }
 
 TEST_F(SessionApiTest, TheStoreIsShownMeasuredCollectedAndVerified) {
