@@ -9,16 +9,18 @@
 #include <functional>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
+#include "cli/server_client.h"
+#include "server/json.h"
+#include "server/store_json.h"
 #include "store/store.h"
 
 namespace holdfast::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
+constexpr char kDefaultServer[] = "http://127.0.0.1:8080";
 
 std::string SizeText(uint64_t bytes) {
   if (bytes < 10'000) return fmt::format("{} B", bytes);
@@ -49,32 +51,11 @@ std::string Dump(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-Json InfoToJson(const ConversationInfo& info) {
-  Json json;
-  json["id"] = info.id;
-  json["title"] = info.title;
-  json["tags"] = info.tags;
-  json["pinned"] = info.pinned;
-  json["quarantined"] = info.quarantined.empty() ? Json() : Json(info.quarantined);
-  json["forked_from"] = info.forked_from.empty() ? Json() : Json(info.forked_from);
-  json["fork_position"] = info.fork_position;
-  json["n_tokens"] = info.n_tokens;
-  json["durable_tokens"] = info.durable_tokens;
-  json["n_states"] = info.n_states;
-  json["n_messages"] = info.n_messages;
-  json["created_ms"] = info.created_ms;
-  json["used_ms"] = info.used_ms;
-  json["bytes"] = info.bytes;
-  json["model"] = info.model;
-  json["numerics_key"] = info.numerics_key;
-  return json;
-}
-
 Status List(Store* store, const SessionsOptions& options, std::ostream& out) {
   HF_ASSIGN_OR_RETURN(const std::vector<ConversationInfo> list, store->List());
   if (options.json) {
     Json json = Json::array();
-    for (const ConversationInfo& info : list) json.push_back(InfoToJson(info));
+    for (const ConversationInfo& info : list) json.push_back(ConversationJson(info));
     out << Dump(json);
     return OkStatus();
   }
@@ -91,31 +72,6 @@ Status List(Store* store, const SessionsOptions& options, std::ostream& out) {
                Printable(info.title));
   }
   return OkStatus();
-}
-
-Json DetailToJson(const ConversationDetail& detail) {
-  Json json = InfoToJson(detail.info);
-  json["states"] = Json::array();
-  for (const StateInfo& state : detail.states) {
-    Json item;
-    item["position"] = state.position;
-    item["kind"] = StateKindName(state.kind);
-    item["has_draft"] = state.has_draft;
-    item["has_proof"] = state.has_proof;
-    item["quarantined"] = state.quarantined.empty() ? Json() : Json(state.quarantined);
-    json["states"].push_back(std::move(item));
-  }
-  json["messages"] = Json::array();
-  for (const StoredMessage& message : detail.messages) {
-    Json item;
-    item["role"] = message.role;
-    item["content"] = message.content;
-    item["tool_call_ids"] = message.tool_call_ids;
-    item["token_begin"] = message.token_begin;
-    item["token_end"] = message.token_end;
-    json["messages"].push_back(std::move(item));
-  }
-  return json;
 }
 
 // At most `n` bytes, not within a character.
@@ -140,7 +96,7 @@ std::string MessageText(const std::string& content) {
 Status Show(Store* store, const SessionsOptions& options, std::ostream& out) {
   HF_ASSIGN_OR_RETURN(const ConversationDetail detail, store->Show(options.id));
   if (options.json) {
-    out << Dump(DetailToJson(detail));
+    out << Dump(ConversationJson(detail));
     return OkStatus();
   }
   const ConversationInfo& info = detail.info;
@@ -174,17 +130,7 @@ Status Show(Store* store, const SessionsOptions& options, std::ostream& out) {
 Status DiskUse(Store* store, const SessionsOptions& options, std::ostream& out) {
   HF_ASSIGN_OR_RETURN(const DiskUsage usage, store->Du());
   if (options.json) {
-    Json json;
-    json["segment_bytes"] = usage.segment_bytes;
-    json["live_bytes"] = usage.live_bytes;
-    json["catalogue_bytes"] = usage.catalogue_bytes;
-    json["quarantine_bytes"] = usage.quarantine_bytes;
-    json["conversation_bytes"] = usage.conversation_bytes;
-    json["n_segments"] = usage.n_segments;
-    json["n_conversations"] = usage.n_conversations;
-    json["n_pages"] = usage.n_pages;
-    json["n_states"] = usage.n_states;
-    out << Dump(json);
+    out << Dump(DiskUsageJson(usage));
     return OkStatus();
   }
   fmt::print(out, "segments       {:>11}  in {} files\n", SizeText(usage.segment_bytes),
@@ -206,20 +152,42 @@ Status Collect(Store* store, std::ostream& out) {
   return OkStatus();
 }
 
+Status ProblemsFound(size_t n) {
+  if (n == 0) return OkStatus();
+  return DataLossError(fmt::format("{} parts do not verify; they are quarantined", n));
+}
+
 Status Verify(Store* store, std::ostream& out) {
   HF_ASSIGN_OR_RETURN(const VerifyReport report, store->Verify());
   for (const std::string& problem : report.problems) fmt::print(out, "{}\n", problem);
   fmt::print(out, "{} parts, {} read\n", report.parts_checked, SizeText(report.bytes_checked));
-  if (report.problems.empty()) return OkStatus();
-  return DataLossError(
-      fmt::format("{} parts do not verify; they are quarantined", report.problems.size()));
+  return ProblemsFound(report.problems.size());
+}
+
+void PrintReport(const ImportReport& report, std::ostream& out) {
+  fmt::print(out, "{}: {} tokens, {} written\n", report.conversation, report.n_tokens,
+             SizeText(report.bytes_written));
+  for (const std::string& note : report.notes) fmt::print(out, "note: {}\n", note);
 }
 
 Status Import(Store* store, const SessionsOptions& options, std::ostream& out) {
   HF_ASSIGN_OR_RETURN(const ImportReport report, store->Import(options.file, {options.id}));
-  fmt::print(out, "{}: {} tokens, {} written\n", report.conversation, report.n_tokens,
-             SizeText(report.bytes_written));
-  for (const std::string& note : report.notes) fmt::print(out, "note: {}\n", note);
+  PrintReport(report, out);
+  return OkStatus();
+}
+
+// What `save` keeps under a name lies in the store; `restore` takes it from there.
+Status SaveNamed(Store* store, const SessionsOptions& options) {
+  HF_ASSIGN_OR_RETURN(const std::string path, store->ExportPath(options.file));
+  return store->Export(options.id, path);
+}
+
+Status RestoreNamed(Store* store, const SessionsOptions& options, std::ostream& out) {
+  HF_ASSIGN_OR_RETURN(const std::string path, store->ExportPath(options.file));
+  ImportOptions import;
+  import.beside_others = true;
+  HF_ASSIGN_OR_RETURN(const ImportReport report, store->Import(path, import));
+  PrintReport(report, out);
   return OkStatus();
 }
 
@@ -236,6 +204,8 @@ Status RunAction(Store* store, const SessionsOptions& options, std::ostream& out
   if (action == "pin") return EachId(options, [&](auto id) { return store->Pin(id, true); });
   if (action == "unpin") return EachId(options, [&](auto id) { return store->Pin(id, false); });
   if (action == "fork") return store->Fork(options.id, options.new_id, options.position);
+  if (action == "save") return SaveNamed(store, options);
+  if (action == "restore") return RestoreNamed(store, options, out);
   if (action == "export") return store->Export(options.id, options.file);
   if (action == "import") return Import(store, options, out);
   if (action == "gc") return Collect(store, out);
@@ -243,6 +213,82 @@ Status RunAction(Store* store, const SessionsOptions& options, std::ostream& out
   if (action == "verify") return Verify(store, out);
   return InvalidArgumentError(fmt::format("sessions: unknown action {}", action));
 }
+
+std::string PathOf(const std::string& id, std::string_view action = "") {
+  return fmt::format("/v1/conversations/{}{}{}", id, action.empty() ? "" : "/", action);
+}
+
+// The same by a running server, which also has what is in memory. Reports are printed as JSON.
+class OnServer {
+ public:
+  OnServer(const ServerClient& server, const SessionsOptions& options, std::ostream& out)
+      : server_(server), options_(options), out_(out) {}
+
+  Status Run() {
+    const std::string& action = options_.action;
+    if (action != "import" && !options_.id.empty()) {
+      HF_RETURN_IF_ERROR(CheckConversationId(options_.id));
+    }
+    for (const std::string& id : options_.ids) HF_RETURN_IF_ERROR(CheckConversationId(id));
+    if (action == "list") return Print("GET", "/v1/conversations");
+    if (action == "show") return Print("GET", PathOf(options_.id));
+    if (action == "du") return Print("GET", "/v1/store");
+    if (action == "gc") return Print("POST", "/v1/store/gc");
+    if (action == "verify") return Verify();
+    if (action == "save") return Named(PathOf(options_.id, "save"));
+    if (action == "restore") return Named("/v1/conversations/restore");
+    if (action == "fork") return Fork();
+    if (action == "export") return server_.Download(PathOf(options_.id, "export"), options_.file);
+    if (action == "import") return Import();
+    const char* method = action == "rm" ? "DELETE" : "POST";
+    const std::string_view suffix = action == "rm" ? "" : std::string_view(action);
+    return EachId(options_, [&](std::string_view id) {
+      return server_.Call(method, PathOf(std::string(id), suffix)).status();
+    });
+  }
+
+ private:
+  Status Named(const std::string& path) {
+    Json body = Json::object();
+    if (!options_.file.empty()) {
+      HF_RETURN_IF_ERROR(CheckPlainFileName(options_.file));
+      body["filename"] = options_.file;
+    }
+    HF_ASSIGN_OR_RETURN(const Json json, server_.Call("POST", path, ToText(body)));
+    out_ << Dump(json);
+    return OkStatus();
+  }
+  Status Print(const char* method, const std::string& path) {
+    HF_ASSIGN_OR_RETURN(const Json json, server_.Call(method, path));
+    out_ << Dump(json.contains("data") ? json["data"] : json);
+    return OkStatus();
+  }
+  Status Verify() {
+    HF_ASSIGN_OR_RETURN(const Json json, server_.Call("POST", "/v1/store/verify"));
+    out_ << Dump(json);
+    return ProblemsFound(json.value("problems", Json::array()).size());
+  }
+  Status Fork() {
+    Json body;
+    body["id"] = options_.new_id;
+    if (options_.position >= 0) body["position"] = options_.position;
+    return server_.Call("POST", PathOf(options_.id, "fork"), ToText(body)).status();
+  }
+  Status Import() {
+    std::string path = "/v1/conversations/import";
+    if (!options_.id.empty()) {
+      HF_RETURN_IF_ERROR(CheckConversationId(options_.id));
+      path += "?id=" + options_.id;
+    }
+    HF_ASSIGN_OR_RETURN(const Json json, server_.Upload(path, options_.file));
+    out_ << Dump(json);
+    return OkStatus();
+  }
+
+  const ServerClient& server_;
+  const SessionsOptions& options_;
+  std::ostream& out_;
+};
 
 std::string FromEnvironment(const char* name) {
   const char* value = std::getenv(name);
@@ -252,6 +298,15 @@ std::string FromEnvironment(const char* name) {
 }  // namespace
 
 Status RunSessions(const SessionsOptions& options, std::ostream& out) {
+  // What is in memory only a server has.
+  const bool of_memory = options.action == "save" && options.file.empty();
+  if (of_memory || !options.server.empty()) {
+    HF_ASSIGN_OR_RETURN(
+        const ServerClient server,
+        ServerClient::Create(options.server.empty() ? kDefaultServer : options.server,
+                             options.api_key));
+    return OnServer(server, options, out).Run();
+  }
   StoreOptions store_options;
   store_options.dir = options.store;
   if (options.store.empty()) {
@@ -266,7 +321,7 @@ Status RunSessions(const SessionsOptions& options, std::ostream& out) {
   auto store = Store::Open(store_options, std::nullopt);
   if (store.status().code() == StatusCode::kUnavailable) {
     return UnavailableError(store.status().message() +
-                            "; a running server answers /v1/conversations, or stop it first");
+                            "; ask the running server with --server URL, or stop it first");
   }
   HF_RETURN_IF_ERROR(store.status());
   for (const std::string& notice : (*store)->notices()) fmt::print(out, "note: {}\n", notice);
@@ -278,6 +333,12 @@ Command SessionsCommand(CLI::App* parent) {
   options->store = DefaultStoreDir(FromEnvironment("XDG_STATE_HOME"), FromEnvironment("HOME"));
   CLI::App* app = parent->add_subcommand("sessions", "list and tend the kept conversations");
   app->add_option("--store", options->store, "folder of kept conversations")->capture_default_str();
+  app->add_option("--server", options->server,
+                  fmt::format("ask a running server instead: http://HOST:PORT. save without a "
+                              "name always does, by default {}",
+                              kDefaultServer));
+  options->api_key = FromEnvironment("HOLDFAST_API_KEY");
+  app->add_option("--api-key", options->api_key, "key for that (HOLDFAST_API_KEY)");
   app->require_subcommand(1);
   const auto add = [&](const char* name, const char* help) {
     CLI::App* action = app->add_subcommand(name, help);
@@ -291,6 +352,13 @@ Command SessionsCommand(CLI::App* parent) {
   CLI::App* show = add("show", "print one with its states and messages");
   show->add_option("id", options->id, "conversation")->required();
   show->add_flag("--json", options->json, "print JSON");
+  CLI::App* save = add("save", "make one of a running server durable now");
+  save->add_option("id", options->id, "conversation")->required();
+  save->add_option("name", options->file,
+                   "also keep it as a session file of this name in the store (exports/NAME)");
+  add("restore", "take back what save kept under a name")
+      ->add_option("name", options->file, "the name")
+      ->required();
   add("rm", "remove conversations")->add_option("ids", options->ids)->required();
   add("pin", "never remove these for want of room")->add_option("ids", options->ids)->required();
   add("unpin", "the reverse")->add_option("ids", options->ids)->required();

@@ -71,6 +71,18 @@ TEST_F(SessionsTest, ExportRemoveAndImportBringItBack) {
   EXPECT_THAT(Run({.action = "du"}), HasSubstr("3 pages, 2 running states"));
 }
 
+TEST_F(SessionsTest, WhatIsSavedUnderANameIsRestoredFromIt) {
+  EXPECT_EQ(Run({.action = "save", .id = "talk", .file = "kept.hfs"}), "");
+  EXPECT_TRUE(std::filesystem::exists(dir_ + "/store/exports/kept.hfs"));
+  EXPECT_EQ(Run({.action = "rm", .ids = {"talk"}}), "");
+  EXPECT_THAT(Run({.action = "restore", .file = "kept.hfs"}), HasSubstr("talk: 11 tokens"));
+  EXPECT_THAT(Run({.action = "list"}), HasSubstr("talk"));
+  for (const char* name : {"../kept.hfs", "/etc/passwd", ".hidden"}) {
+    EXPECT_THAT(Run({.action = "save", .id = "talk", .file = name}), HasSubstr("names, not paths"));
+    EXPECT_THAT(Run({.action = "restore", .file = name}), HasSubstr("names, not paths"));
+  }
+}
+
 TEST_F(SessionsTest, ForkAndPinChangeTheList) {
   EXPECT_EQ(Run({.action = "fork", .id = "talk", .new_id = "copy", .position = 4}), "");
   EXPECT_EQ(Run({.action = "pin", .ids = {"copy"}}), "");
@@ -85,11 +97,21 @@ TEST_F(SessionsTest, AStoreInUseIsLeftAloneAndOneThatIsNotThereIsNotMade) {
   options.dir = dir_ + "/store";
   const auto store = Store::Open(options, std::nullopt);
   ASSERT_TRUE(store.ok());
-  EXPECT_THAT(Run({.action = "list"}), HasSubstr("or stop it first"));
+  EXPECT_THAT(Run({.action = "list"}), HasSubstr("--server URL, or stop it first"));
   std::ostringstream out;
   EXPECT_EQ(RunSessions({.action = "list", .store = dir_ + "/none"}, out).code(),
             StatusCode::kNotFound);
   EXPECT_FALSE(std::filesystem::exists(dir_ + "/none"));
+}
+
+TEST_F(SessionsTest, SaveAsksAServerAndIdsAreCheckedBeforeTheyBecomePaths) {
+  const std::string nobody = "http://127.0.0.1:1";
+  EXPECT_THAT(Run({.action = "save", .id = "talk", .server = nobody}),
+              HasSubstr("no server answers"));
+  EXPECT_THAT(Run({.action = "rm", .ids = {"../x"}, .server = nobody}),
+              HasSubstr("conversation id"));
+  EXPECT_THAT(Run({.action = "show", .id = "a/b", .server = nobody}), HasSubstr("conversation id"));
+  EXPECT_THAT(Run({.action = "list", .server = "nobody"}), HasSubstr("http://HOST:PORT"));
 }
 
 }  // namespace
