@@ -1,4 +1,5 @@
 // Conversations, Monitor and About.
+import fs from 'node:fs';
 
 import { check } from '../clients/harness.mjs';
 import { close, open, say, tab } from './browser.mjs';
@@ -8,6 +9,15 @@ const row = (page, name) => page.locator('.conversation', { hasText: name });
 async function conversationOf(page) {
   await page.locator('.message.assistant .reuse summary').last().click();
   return page.locator('.message.assistant .reuse dl a').last().innerText();
+}
+
+// The file of an exported conversation.
+async function exported(page, opened) {
+  const download = page.waitForEvent('download');
+  await opened.getByRole('button', { name: 'Export' }).click();
+  const file = await (await download).path();
+  check('a conversation is exported', fs.statSync(file).size > 100_000);
+  return file;
 }
 
 export async function testConversations(browser, url) {
@@ -39,6 +49,8 @@ export async function testConversations(browser, url) {
   await row(page, 'nora-2').waitFor();
   check('a conversation is forked', (await listed('nora-2'))?.n_tokens === (await listed()).n_tokens);
 
+  const file = await exported(page, opened);
+
   await row(page, 'nora-2').locator('.conversation-head').click();
   await page.locator('.conversation.opened', { hasText: 'nora-2' }).getByRole('button', { name: 'Delete' }).click();
   await page.locator('dialog').getByRole('button', { name: 'Delete' }).click();
@@ -49,6 +61,10 @@ export async function testConversations(browser, url) {
   await page.locator('.conversation.opened', { hasText: id }).getByRole('button', { name: 'Delete' }).click();
   await page.locator('dialog').getByRole('button', { name: 'Delete' }).click();
   await page.waitForFunction((name) => !document.querySelector('.conversations').textContent.includes(name), id);
+  await page.setInputFiles('input[type=file]', { name: 'nora.hfs',
+    mimeType: 'application/octet-stream', buffer: fs.readFileSync(file) });
+  await row(page, id).waitFor();
+  check('what was exported is imported again', (await listed())?.durable_tokens > 0);
   await page.fill('.toolbar input', 'no such thing');
   check('the search finds nothing', await page.locator('.conversation').count() === 0 &&
     await page.getByText('None of them fits.').isVisible());

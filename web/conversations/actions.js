@@ -1,7 +1,8 @@
 // What can be done to a conversation of the server.
 
-import { ApiFailure, del, post } from '../lib/api.js';
+import { ApiFailure, del, hasKey, post, request } from '../lib/api.js';
 import { askText, confirmAction, toast } from '../lib/dialogs.js';
+import { h } from '../lib/dom.js';
 
 const pathOf = (id, action = '') =>
   `v1/conversations/${encodeURIComponent(id)}${action ? `/${action}` : ''}`;
@@ -36,3 +37,30 @@ export async function remove(id) {
     'prompt that begins like it is read again.', 'Delete')) return false;
   return attempt('Deleted.', () => del(pathOf(id)));
 }
+
+function startDownload(url, name) {
+  const link = h('a', { href: url, download: name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+}
+
+// A session file. Without a key the browser writes it straight to disk; with one it has to pass
+// through the page, because links carry no headers.
+export function exportSession(id) {
+  const name = `${id}.hfs`;
+  return attempt(null, async () => {
+    const response = await request(pathOf(id, 'export'), { method: hasKey() ? 'GET' : 'HEAD' });
+    if (!hasKey()) {
+      startDownload(pathOf(id, 'export'), name);
+      return;
+    }
+    const url = URL.createObjectURL(await response.blob());
+    startDownload(url, name);
+    setTimeout(() => URL.revokeObjectURL(url), 60_000);
+  });
+}
+
+export const importSession = (file) => attempt(`Imported ${file.name}.`, () =>
+  request('v1/conversations/import', { method: 'POST', body: file,
+    headers: { 'Content-Type': 'application/octet-stream' } }));

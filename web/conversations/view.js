@@ -6,7 +6,7 @@ import { h, replaceKeepingFocus, setText } from '../lib/dom.js';
 import { ago, bytes, count, percent, plural } from '../lib/format.js';
 import { icon } from '../lib/icons.js';
 import { SOURCES, sourceChip } from '../lib/reuse.js';
-import { fork, remove, save, setPinned } from './actions.js';
+import { exportSession, fork, importSession, remove, save, setPinned } from './actions.js';
 import { kindName, timeline, timelineLegend } from './timeline.js';
 
 const REFRESH_MS = 3000;
@@ -66,8 +66,15 @@ export class ConversationsView {
     this.filterButtons = h('div.segments', { role: 'group', 'aria-label': 'Show' },
       Object.entries(FILTERS).map(([name, [label]]) => h('button', { type: 'button',
         dataset: { filter: name }, onclick: () => { this.filter = name; this.show(); } }, label)));
+    const file = h('input.visually-hidden', { type: 'file', tabindex: -1, 'aria-hidden': 'true',
+      onchange: async () => {
+        if (file.files[0] && await importSession(file.files[0])) this.refresh();
+        file.value = '';
+      } });
     panel.append(h('div.page',
-      h('header', h('div.grow', h('h1', 'Conversations'), this.summary)),
+      h('header', h('div.grow', h('h1', 'Conversations'), this.summary),
+        h('button.button', { type: 'button', onclick: () => file.click() }, icon('import', 16), 'Import'),
+        file),
       h('div.toolbar', search, this.filterButtons, sort),
       this.list, this.note));
   }
@@ -170,6 +177,7 @@ export class ConversationsView {
         chat ? h('a.button', { href: `#chat/${chat.id}` }, icon('chat', 16), 'Open the chat') : null,
         button('pin', c.pinned ? 'Unpin' : 'Pin', (id) => setPinned(id, !c.pinned)),
         button('fork', 'Fork', fork), button('save', 'Save', save, { disabled: !c.in_ram }),
+        button('export', 'Export', exportSession),
         button('trash', 'Delete', remove, { disabled: c.bound })));
   }
 
