@@ -21,6 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kIdentityBytesPerSecond = 1e9;
 constexpr double kLongestIdentityWait = 20.0;
+constexpr auto kLongestSave = std::chrono::minutes(10);
 
 double SecondsSince(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -106,7 +107,7 @@ Status BenchRun::DiskFigures(BenchRig* rig, Base* base, const std::string& state
     persistence->TurnEnded(base->conversation, nullptr);
     const uint64_t written = persistence->stats().bytes_written;
     auto begin = Clock::now();
-    HF_RETURN_IF_ERROR(persistence->SaveNow(*base->conversation));
+    (void)persistence->Flush(kLongestSave);
     const TimedRun run{.seconds = SecondsSince(begin), .n_tokens = base->depth()};
     if (persistence->stats().bytes_written - written < save.state_bytes) {
       return InternalError("a save wrote less than the conversation's state");
@@ -114,8 +115,9 @@ Status BenchRun::DiskFigures(BenchRig* rig, Base* base, const std::string& state
     cache.Discard(base->conversation);
     base->conversation = nullptr;
     begin = Clock::now();
-    const std::optional<RestoreReport> report =
-        persistence->Restore(TokenView(base->tokens), /*beyond=*/0, id);
+    const auto restore = persistence->StartRestore(TokenView(base->tokens), /*beyond=*/0, id);
+    for (persistence->Tick(); !restore->done(); persistence->Tick()) std::this_thread::yield();
+    const std::optional<RestoreReport>& report = restore->report();
     load_seconds.push_back(SecondsSince(begin));
     load_rates.push_back(static_cast<double>(run.n_tokens) / load_seconds.back());
     if (!report || report->position != base->depth()) {

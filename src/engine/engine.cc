@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <atomic>
 #include <future>
 
 #include "engine/reuse.h"
@@ -153,7 +154,16 @@ Status Engine::Load(const Progress& progress) {
                              .disk_budget_bytes = options_.cache_disk_bytes,
                              .write_limit_bytes_per_hour = options_.store_write_limit_bytes,
                              .numerics_key = NumericsKey(options_.activations, {}),
-                             .ctx = plan_.ctx},
+                             .ctx = plan_.ctx,
+                             .file_system = options_.file_system,
+                             .wake =
+                                 [this] {
+                                   {
+                                     const std::lock_guard lock(mutex_);
+                                     attention_ = true;
+                                   }
+                                   wake_.notify_all();
+                                 }},
                             model_.get(), cache_.get());
     if (!persistence.ok() && options_.store_required) return persistence.status();
     if (persistence.ok()) {
@@ -199,6 +209,8 @@ Engine::~Engine() {
   }
   wake_.notify_all();
   if (thread_.joinable()) thread_.join();
+  scheduler_.reset();
+  persistence_.reset();  // its threads wake this one
 }
 
 Status Engine::CheckRequest(const GenerateRequest& request) const {
@@ -254,28 +266,52 @@ void Engine::Cancel(RequestId id) {
 }
 
 void Engine::RunBetweenSteps(const std::function<void(Scheduler&, StateCache&)>& fn) {
-  std::promise<void> done;
+  const Status status = BetweenSteps(fn);
+  if (!status.ok()) spdlog::warn("between two steps: {}", status.ToString());
+}
+
+Status Engine::BetweenSteps(const std::function<void(Scheduler&, StateCache&)>& fn) {
+  // Whoever comes first takes it: the engine's thread to run it, or this one to give it up.
+  struct Task {
+    std::atomic<bool> taken{false};
+    std::promise<void> done;
+  };
+  const auto task = std::make_shared<Task>();
+  std::future<void> done = task->done.get_future();
   {
     const std::lock_guard lock(mutex_);
-    if (stop_) return;
-    tasks_.push_back([&] {
+    if (stop_) return UnavailableError("the engine is shutting down");
+    tasks_.push_back([this, task, &fn] {
+      if (task->taken.exchange(true)) return;
       fn(*scheduler_, *cache_);
-      done.set_value();
+      task->done.set_value();
     });
   }
   wake_.notify_all();
-  done.get_future().wait();
+  const bool late = done.wait_for(options_.patience) != std::future_status::ready;
+  if (late && !task->taken.exchange(true)) {
+    return DeadlineExceededError(
+        fmt::format("the engine's thread has been in one step for more than {} s",
+                    options_.patience.count() / 1000.0));
+  }
+  done.wait();
+  return OkStatus();
 }
 
 Status Engine::SaveConversation(const std::string& id) {
   if (!persistence_) return FailedPreconditionError("nothing is kept on disk (--store off)");
-  Status status = UnavailableError("the engine is shutting down");
-  RunBetweenSteps([&](Scheduler&, StateCache& cache) {
-    const Conversation* c = cache.FindById(id);
-    status = c == nullptr ? NotFoundError(fmt::format("there is no conversation {} in memory", id))
-                          : persistence_->SaveNow(*c);
-  });
-  return status;
+  const auto saved = std::make_shared<std::promise<Status>>();
+  std::future<Status> status = saved->get_future();
+  HF_RETURN_IF_ERROR(BetweenSteps([&](Scheduler&, StateCache& cache) {
+    if (const Conversation* c = cache.FindById(id)) {
+      persistence_->Save(*c, [saved](const Status& s) { saved->set_value(s); });
+    } else {
+      saved->set_value(NotFoundError(fmt::format("there is no conversation {} in memory", id)));
+    }
+  }));
+  if (status.wait_for(options_.patience) == std::future_status::ready) return status.get();
+  return DeadlineExceededError(fmt::format("conversation {} is still being saved after {} s", id,
+                                           options_.patience.count() / 1000.0));
 }
 
 ReuseInfo Engine::Explain(const std::vector<TokenId>& prompt) {
@@ -326,12 +362,15 @@ void Engine::Shutdown(std::chrono::milliseconds timeout) {
   draining_ = true;
   drained_.wait_for(lock, timeout, [&] { return idle_; });
   lock.unlock();
-  RunBetweenSteps([&](Scheduler& scheduler, StateCache&) {
+  const Status status = BetweenSteps([&](Scheduler& scheduler, StateCache&) {
     scheduler.CancelAll(CancelledError("the server is shutting down"));
-    if (!persistence_) return;
-    const int64_t n_left = persistence_->Flush(timeout);
-    if (n_left > 0) spdlog::warn("store: {} conversations were not saved in time", n_left);
+    if (persistence_) {
+      const int64_t n_left = persistence_->Flush(timeout);
+      if (n_left > 0) spdlog::warn("store: {} conversations were not saved in time", n_left);
+    }
+    scheduler.ReportCommitted(/*all=*/true);
   });
+  if (!status.ok()) spdlog::warn("shutdown: {}", status.ToString());
 }
 
 void Engine::Run() {
@@ -345,6 +384,7 @@ void Engine::Run() {
       arrivals.swap(arrivals_);
       cancels.swap(cancels_);
       tasks.swap(tasks_);
+      attention_ = false;
       stop = stop_;
     }
     for (Arrival& a : arrivals) {
@@ -356,10 +396,11 @@ void Engine::Run() {
     if (stop) {
       scheduler_->CancelAll(CancelledError("the engine is shutting down"));
       if (persistence_) persistence_->Flush(kLastFlush);
+      scheduler_->ReportCommitted(/*all=*/true);
       return;
     }
-    if (persistence_) persistence_->Tick();
     relief_->Tick();
+    if (persistence_) persistence_->Tick();
     {
       const std::lock_guard lock(mutex_);
       before_step_ = scheduler_->status();
@@ -370,7 +411,7 @@ void Engine::Run() {
     std::unique_lock lock(mutex_);
     n_waiting_ = scheduler_->n_waiting();
     const auto called = [&] {
-      return stop_ || !arrivals_.empty() || !cancels_.empty() || !tasks_.empty();
+      return stop_ || attention_ || !arrivals_.empty() || !cancels_.empty() || !tasks_.empty();
     };
     if (result == StepResult::kStalled) {
       wake_.wait_for(lock, kStallPause, called);

@@ -24,6 +24,7 @@
 #include "ops/cpu/cpu_backend.h"
 #include "ops/profile/profile.h"
 #include "state/state_cache.h"
+#include "store/file_system.h"
 #include "token/chat_template.h"
 #include "token/tokenizer.h"
 
@@ -55,7 +56,10 @@ struct EngineOptions {
   double autosave_interval_s = 10.0;
   uint64_t cache_disk_bytes = 0;                      // 0: no limit
   uint64_t store_write_limit_bytes = 20'000'000'000;  // an hour; 0: no limit
-  std::shared_ptr<Profile> profile;                   // null: steps are not measured
+  FileSystem* file_system = PosixFileSystem();        // of the store
+  // For how long a call waits for the end of a step or of a save.
+  std::chrono::milliseconds patience = std::chrono::minutes(2);
+  std::shared_ptr<Profile> profile;  // null: steps are not measured
 
   // Conversations carry state of the draft head.
   bool drafts_by_head() const { return max_drafts != 0 && draft_source != DraftSource::kLookup; }
@@ -98,7 +102,8 @@ class Engine : public Generator {
   // Null when nothing is kept on disk. Any thread.
   Persistence* persistence() const { return persistence_.get(); }
 
-  // Makes a conversation in RAM durable now. kNotFound, kFailedPrecondition without a store.
+  // Makes a conversation in RAM durable now. kNotFound, kFailedPrecondition without a store,
+  // kDeadlineExceeded when it takes longer than the patience (it is saved nevertheless).
   Status SaveConversation(const std::string& id);
   // What of `prompt` would be reused now, and why not more.
   ReuseInfo Explain(const std::vector<TokenId>& prompt);
@@ -110,7 +115,11 @@ class Engine : public Generator {
   // what is not on disk. Idempotent.
   void Shutdown(std::chrono::milliseconds timeout);
 
-  // Runs `fn` on the engine's thread between two steps and waits for it.
+  // Runs `fn` on the engine's thread between two steps and waits for it. kUnavailable once the
+  // engine is shutting down, kDeadlineExceeded when the running step outlasts the patience: then
+  // `fn` is not run.
+  Status BetweenSteps(const std::function<void(Scheduler&, StateCache&)>& fn);
+  // The same; what goes wrong is logged.
   void RunBetweenSteps(const std::function<void(Scheduler&, StateCache&)>& fn);
 
  private:
@@ -144,6 +153,7 @@ class Engine : public Generator {
   std::vector<Arrival> arrivals_;
   std::vector<RequestId> cancels_;
   std::vector<std::function<void()>> tasks_;
+  bool attention_ = false;  // a save or a restore has come further
   RequestId next_id_ = 1;
   int64_t n_waiting_ = 0;  // in the scheduler, as of the last step
   SchedulerStatus before_step_;

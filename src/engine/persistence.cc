@@ -4,6 +4,8 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "store/identity_cache.h"
 #include "store/model_identity.h"
@@ -27,32 +29,17 @@ StateKind KindOf(CheckpointKind kind) {
   return StateKind::kLadder;
 }
 
-// None for a live end, which is no checkpoint.
-std::optional<CheckpointKind> CheckpointKindOf(StateKind kind) {
-  for (CheckpointKind k :
-       {CheckpointKind::kBeforeReply, CheckpointKind::kTurnEnd, CheckpointKind::kMark,
-        CheckpointKind::kLadder, CheckpointKind::kSystem}) {
-    if (KindOf(k) == kind) return k;
-  }
-  return std::nullopt;
-}
-
-// Runs `fill` with the host's view of several buffers at once.
-Status WithAllHostBytes(Backend* backend, std::span<Buffer* const> buffers,
-                        std::vector<std::span<std::byte>>* views,
-                        const std::function<Status(std::span<const std::span<std::byte>>)>& fill) {
-  if (views->size() == buffers.size()) return fill(*views);
-  return backend->WithHostBytes(buffers[views->size()], [&](std::span<std::byte> bytes) {
-    views->push_back(bytes);
-    return WithAllHostBytes(backend, buffers, views, fill);
-  });
-}
-
 const BlockReader& RunningAt(const ConversationSnapshot& snapshot, int64_t position) {
   for (const CheckpointSnapshot& checkpoint : snapshot.checkpoints) {
     if (checkpoint.position == position) return checkpoint.running;
   }
   return snapshot.running;
+}
+
+bool IsKept(const ConversationSnapshot& snapshot, int64_t position) {
+  return position == snapshot.tokens.size() ||
+         std::ranges::find(snapshot.checkpoints, position, &CheckpointSnapshot::position) !=
+             snapshot.checkpoints.end();
 }
 
 }  // namespace
@@ -73,6 +60,7 @@ Result<std::unique_ptr<Persistence>> Persistence::Create(const PersistenceOption
   std::unique_ptr<Persistence> p(new Persistence(options, model, cache));
   HF_ASSIGN_OR_RETURN(
       p->store_, Store::Open({.dir = options.dir,
+                              .file_system = options.file_system,
                               .disk_budget_bytes = options.disk_budget_bytes,
                               .write_limit_bytes_per_hour = options.write_limit_bytes_per_hour},
                              std::nullopt));
@@ -82,7 +70,13 @@ Result<std::unique_ptr<Persistence>> Persistence::Create(const PersistenceOption
                                                       cache->draft_layout(), options.numerics_key,
                                                       model->config().vocab_size, options.ctx)));
   for (const std::string& notice : p->store_->notices()) spdlog::warn("store: {}", notice);
-  HF_ASSIGN_OR_RETURN(p->log_, model->backend()->Allocate(model->log_bytes()));
+  HF_ASSIGN_OR_RETURN(p->prover_, StateProver::Create(model));
+  p->restorer_ = std::make_unique<Restorer>(
+      p->store_.get(), model, cache, &*p->prover_,
+      [raw = p.get()](const Conversation& c, const StoredPrefix& prefix) {
+        if (prefix.proof) raw->proofs_[c.id()][prefix.position] = *prefix.proof;
+      },
+      options.wake);
   p->worker_ = std::thread([raw = p.get()] { raw->Work(); });
   p->identity_thread_ = std::thread([raw = p.get()] {
     const auto full =
@@ -108,6 +102,9 @@ Persistence::~Persistence() {
   wake_.notify_all();
   if (worker_.joinable()) worker_.join();
   if (identity_thread_.joinable()) identity_thread_.join();
+  for (const Done& done : done_) {
+    for (const OnSaved& on_saved : done.on_saved) on_saved(done.receipt.status());
+  }
 }
 
 void Persistence::RecordProof(const Conversation& c, int64_t position, int32_t next_token,
@@ -115,47 +112,35 @@ void Persistence::RecordProof(const Conversation& c, int64_t position, int32_t n
   proofs_[c.id()][position] = {.next_token = next_token, .row = Hash128Of(std::as_bytes(mixed))};
 }
 
-Result<StateProof> Persistence::ComputeProof(std::span<const int32_t> tokens, int32_t next_token,
-                                             Buffer* running, std::span<Buffer* const> pages) {
-  std::vector<float> logits(model_->config().vocab_size), mixed(model_->config().hidden_size);
-  std::vector<int32_t> all(tokens.begin(), tokens.end());
-  all.push_back(next_token);
-  HF_RETURN_IF_ERROR(
-      model_->Forward({.sequences = {{.tokens = all,
-                                      .first_position = static_cast<int64_t>(tokens.size()),
-                                      .running = running,
-                                      .pages = pages,
-                                      .log = log_.get()}},
-                       .output_rows = {0}},
-                      logits, mixed));
-  return StateProof{.next_token = next_token, .row = Hash128Of(std::as_bytes(std::span(mixed)))};
-}
-
-void Persistence::TurnEnded(Conversation* c, std::shared_ptr<const TurnRecord> record) {
+bool Persistence::TurnEnded(Conversation* c, std::shared_ptr<const TurnRecord> record,
+                            OnSaved on_saved) {
   const int64_t n = c->n_computed();
-  if (n == 0) return;
+  if (n == 0) return false;
   if (record != nullptr) records_[c->id()] = std::move(record);
   if (c->n_tokens() > n && cache_->PrepareWrite(c, n + 1).ok()) {
-    const auto proof =
-        ComputeProof(c->tokens().ids.first(n), c->tokens().ids[n], c->running(), c->page_buffers());
+    const auto proof = prover_->Prove(c->tokens().ids.first(n), c->tokens().ids[n], c->running(),
+                                      c->page_buffers());
     if (proof.ok()) proofs_[c->id()][n] = *proof;
   }
   if (options_.autosave == Autosave::kTurn) {
-    (void)SaveNow(*c);  // logged and counted; the reply is not worth less
-  } else if (options_.autosave == Autosave::kIdle) {
+    Enqueue(*c, std::move(on_saved));
+    return true;
+  }
+  if (options_.autosave == Autosave::kIdle) {
     // Half the interval to wait for another turn, the other half to write.
     due_.try_emplace(c->id(),
                      Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                         std::chrono::duration<double>(options_.interval_s / 2)));
   }
+  return false;
 }
 
-Status Persistence::SaveNow(const Conversation& c) {
-  if (c.n_computed() == 0) return FailedPreconditionError("nothing of it is computed yet");
-  Done done = Save(MakeJob(c));
-  Status status = done.receipt.status();
-  TakeIn(std::move(done));
-  return status;
+void Persistence::Save(const Conversation& c, OnSaved on_saved) {
+  if (c.n_computed() > 0) {
+    Enqueue(c, std::move(on_saved));
+  } else {
+    on_saved(FailedPreconditionError("nothing of it is computed yet"));
+  }
 }
 
 Persistence::Job Persistence::MakeJob(const Conversation& c) {
@@ -178,13 +163,22 @@ Persistence::Job Persistence::MakeJob(const Conversation& c) {
   return job;
 }
 
-void Persistence::Enqueue(const Conversation& c) {
+void Persistence::Enqueue(const Conversation& c, OnSaved on_saved) {
   due_.erase(c.id());
   Job job = MakeJob(c);
+  if (on_saved) job.on_saved.push_back(std::move(on_saved));
   {
     const std::lock_guard lock(mutex_);
     // A newer snapshot of a conversation that still waits replaces the older one.
-    std::erase_if(jobs_, [&](const Job& other) { return other.snapshot.id == job.snapshot.id; });
+    std::erase_if(jobs_, [&](Job& other) {
+      if (other.snapshot.id != job.snapshot.id) return false;
+      std::ranges::move(other.on_saved, std::back_inserter(job.on_saved));
+      // What that one would have dropped is still on disk.
+      for (int64_t position : other.dropped) {
+        if (!IsKept(job.snapshot, position)) job.dropped.push_back(position);
+      }
+      return true;
+    });
     jobs_.push_back(std::move(job));
   }
   wake_.notify_all();
@@ -201,13 +195,18 @@ EvictAnswer Persistence::Evict(const Conversation& c) {
   return EvictAnswer::kSaving;
 }
 
-void Persistence::Tick() {
+void Persistence::TakeInAll() {
   std::vector<Done> done;
   {
     const std::lock_guard lock(mutex_);
     done.swap(done_);
   }
   for (Done& d : done) TakeIn(std::move(d));
+}
+
+void Persistence::Tick() {
+  TakeInAll();
+  restorer_->Tick();
   const auto now = Clock::now();
   for (auto it = due_.begin(); it != due_.end();) {
     const auto next = std::next(it);
@@ -229,7 +228,7 @@ void Persistence::Tick() {
   }
 }
 
-Persistence::Done Persistence::Save(const Job& job) {
+Persistence::Done Persistence::Write(Job job) {
   const ConversationSnapshot& snapshot = job.snapshot;
   const TokenView tokens = snapshot.tokens.view();
   std::vector<int32_t> ids(tokens.ids.begin(), tokens.ids.end());
@@ -254,6 +253,7 @@ Persistence::Done Persistence::Save(const Job& job) {
   Done done{.id = snapshot.id,
             .tokens = TokenSequence(TokenView(std::span<const int32_t>(ids))),
             .record = job.record,
+            .on_saved = std::move(job.on_saved),
             .receipt = InternalError("not saved")};
   if (job.record != nullptr) {
     // A read that was cut short has fewer tokens than its messages.
@@ -308,16 +308,19 @@ void Persistence::TakeIn(Done done) {
     spdlog::error("store: conversation {} was not saved: {}", done.id,
                   done.receipt.status().ToString());
   }
-  const std::lock_guard lock(mutex_);
-  if (done.receipt.ok()) {
-    ++stats_.n_saves;
-    stats_.bytes_written += done.receipt->bytes_written;
-    stats_.last_error.clear();
-    durable_[done.id] = done.receipt->durable_tokens;
-  } else {
-    ++stats_.n_failed_saves;
-    stats_.last_error = done.receipt.status().ToString();
+  {
+    const std::lock_guard lock(mutex_);
+    if (done.receipt.ok()) {
+      ++stats_.n_saves;
+      stats_.bytes_written += done.receipt->bytes_written;
+      stats_.last_error.clear();
+      durable_[done.id] = done.receipt->durable_tokens;
+    } else {
+      ++stats_.n_failed_saves;
+      stats_.last_error = done.receipt.status().ToString();
+    }
   }
+  for (const OnSaved& on_saved : done.on_saved) on_saved(done.receipt.status());
 }
 
 void Persistence::Work() {
@@ -325,17 +328,19 @@ void Persistence::Work() {
   for (;;) {
     wake_.wait(lock, [&] { return stop_ || !jobs_.empty(); });
     if (jobs_.empty()) return;
-    {
-      const Job job = std::move(jobs_.front());
-      jobs_.pop_front();
-      working_ = true;
-      lock.unlock();
-      Done done = Save(job);
-      lock.lock();
-      done_.push_back(std::move(done));
-    }
+    Job job = std::move(jobs_.front());
+    jobs_.pop_front();
+    working_ = true;
+    lock.unlock();
+    Done done = Write(std::move(job));
+    lock.lock();
+    done_.push_back(std::move(done));
     working_ = false;
     drained_.notify_all();
+    if (!options_.wake) continue;
+    lock.unlock();
+    options_.wake();
+    lock.lock();
   }
 }
 
@@ -349,31 +354,8 @@ int64_t Persistence::Flush(std::chrono::milliseconds timeout) {
     drained_.wait_for(lock, timeout, [&] { return jobs_.empty() && !working_; });
     n_left = static_cast<int64_t>(jobs_.size()) + (working_ ? 1 : 0);
   }
-  Tick();
+  TakeInAll();
   return n_left;
-}
-
-// At its end it is the stored conversation; a shorter part of it is the beginning of another.
-void Persistence::GiveId(const StoredPrefix& prefix, RestoredConversation* restored) {
-  restored->forked_from = prefix.conversation;
-  if (prefix.kind != StateKind::kLiveEnd) return;
-  if (Conversation* const shorter = cache_->FindById(prefix.conversation)) {
-    // What is in RAM of it goes on in the restored one, or has become another conversation.
-    const int64_t n = shorter->n_computed();
-    if (shorter->bound() || n > prefix.position ||
-        FirstDifference(shorter->tokens(), restored->tokens) < n) {
-      return;
-    }
-    restored->pinned = shorter->pinned();
-    for (const Checkpoint& checkpoint : shorter->checkpoints()) {
-      if (checkpoint.position < prefix.position && (!restored->has_draft || shorter->has_draft())) {
-        restored->checkpoints.push_back(checkpoint);
-      }
-    }
-    cache_->Discard(shorter);
-  }
-  restored->id = prefix.conversation;
-  restored->forked_from.clear();
 }
 
 void Persistence::Renamed(const std::string& from, const std::string& to) {
@@ -392,111 +374,6 @@ void Persistence::Renamed(const std::string& from, const std::string& to) {
   durable_.erase(to);  // what is on disk is there under the old id
 }
 
-Result<RestoredConversation> Persistence::Load(const StoredPrefix& prefix, TokenView prompt,
-                                               RestoreReport* report) {
-  const int64_t n = prefix.position;
-  const bool draft = prefix.has_draft && cache_->draft_layout() != nullptr;
-  RestoredConversation restored{.tokens = prompt.Prefix(n),
-                                .next_token = prompt.key(n),
-                                .pages = cache_->SharedPages(prompt.Prefix(n), draft),
-                                .has_draft = draft};
-  const int64_t first_page = static_cast<int64_t>(restored.pages.size());
-  while (static_cast<int64_t>(restored.pages.size()) < cache_->trunk_layout().PagesFor(n)) {
-    HF_ASSIGN_OR_RETURN(BlockPtr page, cache_->AllocatePage(draft));
-    restored.pages.push_back(std::move(page));
-  }
-  HF_ASSIGN_OR_RETURN(restored.running, cache_->AllocateRunning(draft));
-  const auto buffer_of = [&](const PartRef& part) {
-    const BlockPtr& block = part.running ? restored.running : restored.pages[part.index];
-    return part.section == StateSection::kTrunk ? block->trunk.get() : block->draft.get();
-  };
-  const auto sink =
-      [&](std::span<const PartRef> parts,
-          const std::function<Status(std::span<const std::span<std::byte>>)>& fill) -> Status {
-    std::vector<Buffer*> buffers;
-    for (const PartRef& part : parts) buffers.push_back(buffer_of(part));
-    std::vector<std::span<std::byte>> views;
-    return WithAllHostBytes(model_->backend(), buffers, &views, fill);
-  };
-  HF_ASSIGN_OR_RETURN(
-      const LoadReport load,
-      store_->Load(prefix, {.sink = sink, .first_page = first_page, .draft = draft}));
-  restored.has_draft = load.draft_loaded;
-  report->note = load.note;
-  const std::lock_guard lock(mutex_);
-  stats_.bytes_read += load.bytes_read;
-  return restored;
-}
-
-// The row of the next token, computed on trial, must be the one that was stored.
-Status Persistence::Check(const StoredPrefix& prefix, const RestoredConversation& restored) {
-  if (!prefix.proof) return OkStatus();
-  std::vector<Buffer*> pages;
-  for (const BlockPtr& page : restored.pages) pages.push_back(page->trunk.get());
-  BlockPtr extra;  // when the next token begins a page
-  if (prefix.position % cache_->trunk_layout().page_tokens() == 0) {
-    HF_ASSIGN_OR_RETURN(extra, cache_->AllocatePage(false));
-    pages.push_back(extra->trunk.get());
-  }
-  HF_ASSIGN_OR_RETURN(const StateProof proof,
-                      ComputeProof(restored.tokens.ids, prefix.proof->next_token,
-                                   restored.running->trunk.get(), pages));
-  if (proof == *prefix.proof) return OkStatus();
-  return DataLossError(fmt::format(
-      "the state of conversation {} at token {} does not give the row that was stored with it",
-      prefix.conversation, prefix.position));
-}
-
-std::optional<RestoreReport> Persistence::Restore(TokenView prompt, int64_t beyond,
-                                                  const std::string& named) {
-  const auto start = Clock::now();
-  const auto found = store_->Find(prompt.ids);
-  if (!found.ok()) {
-    spdlog::error("store: {}", found.status().ToString());
-    return std::nullopt;
-  }
-  if (!found->prefix || found->prefix->position <= beyond) return std::nullopt;
-  StoredPrefix prefix = *found->prefix;
-  if (!named.empty() && named != prefix.conversation) {
-    const auto theirs = store_->FindIn(named);
-    if (theirs.ok() && theirs->state_id == prefix.state_id) {
-      prefix.conversation = named;
-      prefix.kind = StateKind::kLiveEnd;
-    }
-  }
-  RestoreReport report{.position = prefix.position};
-  Result<RestoredConversation> restored = Load(prefix, prompt, &report);
-  Status status = restored.status();
-  if (status.ok()) {
-    status = Check(prefix, *restored);
-    if (status.code() == StatusCode::kDataLoss) {
-      const Status put_aside = store_->Quarantine(prefix, status.message());
-      if (!put_aside.ok()) spdlog::error("store: {}", put_aside.ToString());
-      const std::lock_guard lock(mutex_);
-      ++stats_.n_failed_proofs;
-    }
-  }
-  if (status.ok()) {
-    GiveId(prefix, &*restored);
-    if (const auto kind = CheckpointKindOf(prefix.kind)) {
-      restored->checkpoints.push_back(
-          {.position = prefix.position, .kind = *kind, .running = restored->running});
-    }
-    const Result<Conversation*> adopted = cache_->Adopt(*std::move(restored));
-    status = adopted.status();
-    if (status.ok() && prefix.proof) proofs_[(*adopted)->id()][prefix.position] = *prefix.proof;
-  }
-  if (!status.ok()) {
-    spdlog::error("store: conversation {} was not restored and is read again: {}",
-                  prefix.conversation, status.ToString());
-    return std::nullopt;
-  }
-  report.ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-  const std::lock_guard lock(mutex_);
-  ++stats_.n_restores;
-  return report;
-}
-
 int64_t Persistence::durable_tokens(const std::string& id) const {
   const std::lock_guard lock(mutex_);
   const auto it = durable_.find(id);
@@ -504,9 +381,14 @@ int64_t Persistence::durable_tokens(const std::string& id) const {
 }
 
 PersistenceStats Persistence::stats() const {
+  const RestorerStats restored = restorer_->stats();
   const std::lock_guard lock(mutex_);
   PersistenceStats stats = stats_;
   stats.n_pending = static_cast<int64_t>(jobs_.size()) + (working_ ? 1 : 0);
+  stats.n_restores = restored.n_restores;
+  stats.n_failed_proofs = restored.n_failed_proofs;
+  stats.bytes_read = restored.bytes_read;
+  stats.n_restoring = restored.n_running;
   return stats;
 }
 

@@ -4,9 +4,8 @@
 // Conversations go to the store and come back from it.
 //
 // Saving: a turn's end schedules a save; the engine's thread takes a snapshot when it is due (which
-// copies nothing) and a thread of its own writes it. Restoring: pages and one running state are
-// read into pool buffers, the row of the next token is computed on trial and compared with what was
-// stored, and only then is the conversation known to the cache.
+// copies nothing) and a thread of its own writes it. Restoring: restorer.h. Nothing here waits for
+// the disk but Flush().
 //
 // Threads: the engine's, unless said otherwise.
 
@@ -26,6 +25,8 @@
 
 #include "base/status.h"
 #include "engine/generator.h"
+#include "engine/restorer.h"
+#include "engine/state_prover.h"
 #include "model/model.h"
 #include "state/state_cache.h"
 #include "store/store.h"
@@ -47,23 +48,23 @@ struct PersistenceOptions {
   uint64_t write_limit_bytes_per_hour = 20'000'000'000;
   std::string numerics_key;
   int64_t ctx = 0;
-};
-
-struct RestoreReport {
-  int64_t position = 0;
-  double ms = 0.0;
-  std::string note;  // when less came back than was stored
+  FileSystem* file_system = PosixFileSystem();
+  std::function<void()> wake;  // from any thread: Tick() has something to do; may be null
 };
 
 struct PersistenceStats {
   int64_t n_saves = 0, n_failed_saves = 0, n_restores = 0, n_failed_proofs = 0;
   uint64_t bytes_written = 0, bytes_read = 0;
-  int64_t n_pending = 0;
+  int64_t n_pending = 0;    // saves
+  int64_t n_restoring = 0;  // running restores
   std::string last_error;
 };
 
 class Persistence {
  public:
+  // Told once how a save went, in a later Tick() or Flush(), at the latest at the end of this.
+  using OnSaved = std::function<void(const Status&)>;
+
   // `model` and `cache` outlive it. Errors: those of Store::Open.
   static Result<std::unique_ptr<Persistence>> Create(const PersistenceOptions& options,
                                                      Model* model, StateCache* cache);
@@ -77,16 +78,20 @@ class Persistence {
   void RecordProof(const Conversation& c, int64_t position, int32_t next_token,
                    std::span<const float> mixed);
   // The conversation, still bound, has come to the end of a turn (or was cut short). Computes the
-  // proof of its live end, and schedules or (kTurn) makes the save. `record` may be null.
-  void TurnEnded(Conversation* c, std::shared_ptr<const TurnRecord> record);
-  Status SaveNow(const Conversation& c);
-  // Starts saves that are due and takes in those that are done.
+  // proof of its live end, and schedules or (kTurn) begins the save. `record` may be null. True
+  // when `on_saved` will be called.
+  bool TurnEnded(Conversation* c, std::shared_ptr<const TurnRecord> record,
+                 OnSaved on_saved = nullptr);
+  // Begins a save.
+  void Save(const Conversation& c, OnSaved on_saved);
+  // Takes in saves and restores that are done, and starts those that are due.
   void Tick();
   EvictAnswer Evict(const Conversation& c);
-  // Brings the deepest stored state of `prompt` beyond `beyond` tokens into the cache. None: there
-  // is nothing deeper, or it did not prove itself.
-  // Among equally deep ones the end of conversation `named` is preferred.
-  std::optional<RestoreReport> Restore(TokenView prompt, int64_t beyond, const std::string& named);
+  // Restorer::Start().
+  std::shared_ptr<const Restore> StartRestore(TokenView prompt, int64_t beyond,
+                                              const std::string& named) {
+    return restorer_->Start(prompt, beyond, named);
+  }
   // A conversation goes on under another id.
   void Renamed(const std::string& from, const std::string& to);
   // Saves everything that is not on disk; returns how many conversations could not be saved in
@@ -103,33 +108,30 @@ class Persistence {
     std::map<int64_t, StateProof> proofs;
     std::vector<int64_t> dropped;
     std::shared_ptr<const TurnRecord> record;
+    std::vector<OnSaved> on_saved;
   };
   struct Done {
     std::string id;
     TokenSequence tokens;
     std::vector<DiskPoint> points;
     std::shared_ptr<const TurnRecord> record;
+    std::vector<OnSaved> on_saved;
     Result<SaveReceipt> receipt;
   };
 
   Persistence(const PersistenceOptions& options, Model* model, StateCache* cache);
   Job MakeJob(const Conversation& c);
-  void Enqueue(const Conversation& c);
-  Done Save(const Job& job);
+  void Enqueue(const Conversation& c, OnSaved on_saved = nullptr);
+  Done Write(Job job);
+  void TakeInAll();
   void TakeIn(Done done);
   void Work();
-  Result<StateProof> ComputeProof(std::span<const int32_t> tokens, int32_t next_token,
-                                  Buffer* running, std::span<Buffer* const> pages);
-  Result<RestoredConversation> Load(const StoredPrefix& prefix, TokenView prompt,
-                                    RestoreReport* report);
-  Status Check(const StoredPrefix& prefix, const RestoredConversation& restored);
-  void GiveId(const StoredPrefix& prefix, RestoredConversation* restored);
 
   const PersistenceOptions options_;
   Model* const model_;
   StateCache* const cache_;
   std::unique_ptr<Store> store_;
-  std::unique_ptr<Buffer> log_;  // for rows on trial
+  std::optional<StateProver> prover_;
   std::map<std::string, Clock::time_point> due_;
   std::map<std::string, std::map<int64_t, StateProof>> proofs_;  // by conversation and position
   std::map<std::string, std::vector<int64_t>> saved_positions_;
@@ -147,6 +149,7 @@ class Persistence {
   std::atomic<bool> cancel_identity_{false};
   std::thread identity_thread_;
   std::thread worker_;
+  std::unique_ptr<Restorer> restorer_;  // ends first
 };
 
 }  // namespace holdfast

@@ -13,6 +13,8 @@ namespace {
 
 // Fewer tokens than these are read sooner than waited for.
 constexpr int64_t kWorthWaitingTokens = 32;
+// Of one request.
+constexpr int kMaxRestores = 3;
 
 double Ms(std::chrono::steady_clock::time_point from, std::chrono::steady_clock::time_point to) {
   return std::chrono::duration<double, std::milli>(to - from).count();
@@ -46,7 +48,10 @@ Scheduler::Scheduler(Model* model, StateCache* cache, const Tokenizer* tokenizer
   }
 }
 
-Scheduler::~Scheduler() { CancelAll(CancelledError("the engine is shutting down")); }
+Scheduler::~Scheduler() {
+  CancelAll(CancelledError("the engine is shutting down"));
+  ReportCommitted(/*all=*/true);
+}
 
 void Scheduler::Add(RequestId id, GenerateRequest request, std::shared_ptr<RequestSink> sink) {
   auto active = std::make_unique<Active>();
@@ -74,8 +79,9 @@ void Scheduler::Cancel(RequestId id, Status why) {
     Finish(it->get(), FinishReason::kCancelled, std::move(why), /*keep=*/true);
     EraseFinished();
   } else if (const auto w = std::ranges::find_if(waiting_, is_it); w != waiting_.end()) {
-    ReportFinish(w->get(), FinishReason::kCancelled, std::move(why));
+    const ActivePtr waited = std::move(*w);
     waiting_.erase(w);
+    waited->sink->OnFinish(ResultOf(*waited, FinishReason::kCancelled, std::move(why)));
   }
 }
 
@@ -85,6 +91,7 @@ void Scheduler::CancelAll(const Status& why) {
 }
 
 StepResult Scheduler::Step() {
+  ReportCommitted();
   Admit();
   if (idle()) return StepResult::kIdle;
   std::vector<Turn> turns = PlanStep();
@@ -103,21 +110,31 @@ bool Scheduler::WorthWaiting(const PrefixMatch& match) const {
   });
 }
 
+// A request whose state is being restored has a slot: it begins as soon as the state is there.
 void Scheduler::Admit() {
+  const auto is_restoring = [](const ActivePtr& a) { return a->restoring(); };
+  auto n_taken = static_cast<int>(active_.size()) + std::ranges::count_if(waiting_, is_restoring);
   for (auto it = waiting_.begin(); it != waiting_.end();) {
-    if (static_cast<int>(active_.size()) >= options_.n_slots) return;
+    const bool had_slot = (*it)->restoring();
+    if (!had_slot && n_taken >= options_.n_slots) {
+      ++it;
+      continue;
+    }
     const Status status = Begin(it->get());
     const bool no_room = status.code() == StatusCode::kResourceExhausted && !active_.empty();
     if (status.code() == StatusCode::kUnavailable || no_room) {
-      ++it;  // what it waits for is being computed, saved or given back
+      if (!had_slot && (*it)->restoring()) ++n_taken;
+      ++it;  // what it waits for is being computed, restored, saved or given back
       continue;
     }
     ActivePtr active = std::move(*it);
     it = waiting_.erase(it);
     if (status.ok()) {
+      if (!had_slot) ++n_taken;
       active_.push_back(std::move(active));
     } else {
-      ReportFinish(active.get(), FinishReason::kError, status);
+      if (had_slot) --n_taken;
+      active->sink->OnFinish(ResultOf(*active, FinishReason::kError, status));
     }
   }
 }
@@ -125,15 +142,24 @@ void Scheduler::Admit() {
 Status Scheduler::Begin(Active* active) {
   const TokenView prompt(active->request.prompt);
   const std::string& named = active->request.conversation;
+  if (active->restore != nullptr && !active->restore->done()) {
+    return UnavailableError("its state is being restored");
+  }
   PrefixMatch match = cache_->Find(prompt, named);
   if (WorthWaiting(match)) {
     return UnavailableError("another request is reading the same prompt");
   }
   std::optional<RestoreReport> restored;
-  if (persistence_ != nullptr && match.position < prompt.size() - 1) {
+  if (active->restore != nullptr) restored = active->restore->report();
+  // What came back may be gone again before it could be bound.
+  const bool again = restored && active->n_restores < kMaxRestores &&
+                     (match.source == MatchSource::kDisk || match.position < restored->position);
+  const bool deeper = match.source == MatchSource::kDisk || match.position < prompt.size() - 1;
+  if (persistence_ != nullptr && (again || (active->restore == nullptr && deeper))) {
     const int64_t beyond = match.source == MatchSource::kDisk ? 0 : match.position;
-    restored = persistence_->Restore(prompt, beyond, named);
-    if (restored || match.source == MatchSource::kDisk) match = cache_->Find(prompt, named);
+    active->restore = persistence_->StartRestore(prompt, beyond, named);
+    ++active->n_restores;
+    return UnavailableError("its state is being restored");
   }
   while (match.source == MatchSource::kDisk) {
     // It could not be brought back: go on with what is left.
@@ -158,35 +184,53 @@ Status Scheduler::Begin(Active* active) {
 void Scheduler::Finish(Active* a, FinishReason reason, Status status, bool keep) {
   Conversation* c = a->conversation;
   const std::string id = c->id();
+  const auto committed = std::make_shared<bool>(false);
+  bool committing = false;
   if (!keep) {
     cache_->ParkAtCheckpoint(c);
   } else {
     if (c->n_computed() > 0 && a->decoding()) cache_->TakeCheckpoint(c, CheckpointKind::kTurnEnd);
-    if (persistence_ != nullptr) persistence_->TurnEnded(c, a->sink->TurnToKeep(reason));
+    committing = persistence_ != nullptr &&
+                 persistence_->TurnEnded(c, a->sink->TurnToKeep(reason),
+                                         [committed](const Status&) { *committed = true; });
     cache_->Park(c);
   }
   a->conversation = nullptr;
   a->request.conversation = id;
-  ReportFinish(a, reason, std::move(status));
+  GenerateResult result = ResultOf(*a, reason, std::move(status));
+  if (committing) {
+    committing_.push_back({committed, a->sink, std::move(result)});
+  } else {
+    a->sink->OnFinish(result);
+  }
 }
 
-void Scheduler::ReportFinish(Active* a, FinishReason reason, Status status) {
+void Scheduler::ReportCommitted(bool all) {
+  std::vector<Committing> ended;
+  for (Committing& c : committing_) {
+    if (all || *c.committed) ended.push_back(std::move(c));
+  }
+  std::erase_if(committing_, [](const Committing& c) { return c.sink == nullptr; });
+  for (const Committing& c : ended) c.sink->OnFinish(c.result);
+}
+
+GenerateResult Scheduler::ResultOf(const Active& a, FinishReason reason, Status status) {
   const auto now = Clock::now();
-  const bool began = a->begun != a->submitted;
-  a->sink->OnFinish({.reason = reason,
-                     .status = std::move(status),
-                     .seed = a->sampler->seed(),
-                     .conversation = a->request.conversation,
-                     .reuse = a->reuse,
-                     .timings = {.queue_ms = Ms(a->submitted, began ? a->begun : now),
-                                 .prompt_ms = a->decoding() ? Ms(a->begun, a->first_token)
-                                              : began       ? Ms(a->begun, now)
-                                                            : 0.0,
-                                 .predict_ms = a->decoding() ? Ms(a->first_token, now) : 0.0,
-                                 .n_prompt = static_cast<int64_t>(a->request.prompt.size()),
-                                 .n_predicted = a->n_generated,
-                                 .n_drafted = a->n_drafted,
-                                 .n_accepted = a->n_accepted}});
+  const bool began = a.begun != a.submitted;
+  return {.reason = reason,
+          .status = std::move(status),
+          .seed = a.sampler->seed(),
+          .conversation = a.request.conversation,
+          .reuse = a.reuse,
+          .timings = {.queue_ms = Ms(a.submitted, began ? a.begun : now),
+                      .prompt_ms = a.decoding() ? Ms(a.begun, a.first_token)
+                                   : began      ? Ms(a.begun, now)
+                                                : 0.0,
+                      .predict_ms = a.decoding() ? Ms(a.first_token, now) : 0.0,
+                      .n_prompt = static_cast<int64_t>(a.request.prompt.size()),
+                      .n_predicted = a.n_generated,
+                      .n_drafted = a.n_drafted,
+                      .n_accepted = a.n_accepted}};
 }
 
 void Scheduler::EraseFinished() {
@@ -199,6 +243,9 @@ void Scheduler::EraseFinished() {
 SchedulerStatus Scheduler::status() const {
   SchedulerStatus status{.drafts = draft_policy_.counts(),
                          .n_waiting = n_waiting(),
+                         .n_restoring = std::ranges::count_if(
+                             waiting_, [](const ActivePtr& a) { return a->restoring(); }),
+                         .n_committing = static_cast<int64_t>(committing_.size()),
                          .n_steps = n_steps_,
                          .last_step_ms = last_step_ms_};
   const auto now = Clock::now();

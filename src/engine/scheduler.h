@@ -52,6 +52,8 @@ struct SchedulerStatus {
   // Guesses by their position in a window: tried and right.
   std::array<DraftPolicy::DepthCount, DraftPolicy::kMaxDepth> drafts;
   int64_t n_waiting = 0;
+  int64_t n_restoring = 0;   // of them, those whose state is being read from the store
+  int64_t n_committing = 0;  // replies that end with the commit of their turn
   int64_t n_steps = 0;
   double last_step_ms = 0.0;
 };
@@ -74,10 +76,12 @@ class Scheduler {
   void Cancel(RequestId id, Status why);
   void CancelAll(const Status& why);
 
-  bool idle() const { return active_.empty() && waiting_.empty(); }
+  bool idle() const { return active_.empty() && waiting_.empty() && committing_.empty(); }
   int64_t n_waiting() const { return static_cast<int64_t>(waiting_.size()); }
   // Admits what fits and runs one step.
   StepResult Step();
+  // Ends the replies whose turn has been committed; `all`: the others too, there is no more time.
+  void ReportCommitted(bool all = false);
   SchedulerStatus status() const;
 
  private:
@@ -91,12 +95,21 @@ class Scheduler {
     std::optional<Sampler> sampler;
     std::optional<Constraint> constraint;  // of the grammar, when there is one
     ReuseInfo reuse;
+    std::shared_ptr<const Restore> restore;  // asked for; null: not yet
+    int n_restores = 0;
     int64_t n_generated = 0;
     int64_t waited_steps = 0;
     int64_t n_drafted = 0, n_accepted = 0;
     std::unique_ptr<Buffer> log;  // of windows on trial; made when first needed
     bool decoding() const { return n_generated > 0; }
     int64_t remaining() const { return conversation->n_tokens() - conversation->n_computed(); }
+    bool restoring() const { return restore != nullptr && conversation == nullptr; }
+  };
+  // A reply whose last event waits for the store.
+  struct Committing {
+    std::shared_ptr<const bool> committed;
+    std::shared_ptr<RequestSink> sink;
+    GenerateResult result;
   };
   using ActivePtr = std::unique_ptr<Active>;
 
@@ -132,7 +145,7 @@ class Scheduler {
   void EndTurn(Turn* turn);
   void Finish(Active* active, FinishReason reason, Status status,
               bool keep);  // keep false: only up to its newest checkpoint
-  void ReportFinish(Active* active, FinishReason reason, Status status);
+  static GenerateResult ResultOf(const Active& active, FinishReason reason, Status status);
   void EraseFinished();
 
   Model* const model_;
@@ -144,6 +157,7 @@ class Scheduler {
   std::vector<TokenId> banned_;  // padding ids, never sampled
   std::vector<ActivePtr> active_;
   std::deque<ActivePtr> waiting_;
+  std::vector<Committing> committing_;
   StepTimer timer_;
   DraftPolicy draft_policy_;
   std::vector<std::unique_ptr<Buffer>> free_logs_;

@@ -84,6 +84,7 @@ void AddStore(const PersistenceStats& s, Families* f) {
              s.n_failed_proofs);
   f->Counter("holdfast_store_read_bytes_total", "Bytes read by restores", s.bytes_read);
   f->Gauge("holdfast_store_pending_saves", "Saves that wait or run", s.n_pending);
+  f->Gauge("holdfast_store_running_restores", "Restores that wait or run", s.n_restoring);
 }
 
 }  // namespace

@@ -43,6 +43,10 @@ class Reply : public RequestSink {
     const std::lock_guard lock(mutex_);
     return tokens_;
   }
+  bool ended() {
+    const std::lock_guard lock(mutex_);
+    return done_;
+  }
 
  private:
   std::mutex mutex_;
