@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <algorithm>
+#include <chrono>
 #include <map>
 #include <string>
 #include <vector>
@@ -32,6 +34,12 @@ HttpResponse NoEngine() {
       {.status = UnimplementedError("this server has no engine of its own to ask")});
 }
 
+int64_t UnixTimeMs() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
 Json EmptyEntry(const std::string& id) {
   Json entry;
   entry["id"] = id;
@@ -40,6 +48,7 @@ Json EmptyEntry(const std::string& id) {
   entry["pinned"] = false;
   entry["n_tokens"] = 0;
   entry["ram_bytes"] = 0;
+  entry["shared_bytes"] = 0;
   entry["checkpoints"] = Json::array();
   entry["durable_tokens"] = 0;
   entry["disk_bytes"] = 0;
@@ -48,6 +57,7 @@ Json EmptyEntry(const std::string& id) {
 
 std::vector<Json> ListInRam(Engine* engine) {
   std::vector<Json> entries;
+  const double now_ms = static_cast<double>(UnixTimeMs());
   engine->RunBetweenSteps([&](Scheduler&, StateCache& cache) {
     for (const Conversation* c : cache.List()) {
       Json entry = EmptyEntry(c->id());
@@ -56,6 +66,8 @@ std::vector<Json> ListInRam(Engine* engine) {
       entry["pinned"] = c->pinned();
       entry["n_tokens"] = c->n_computed();
       entry["ram_bytes"] = cache.ExclusiveBytes(*c);
+      entry["shared_bytes"] = cache.SharedBytes(*c);
+      entry["used_ms"] = static_cast<int64_t>(now_ms - 1000 * cache.AgeSeconds(*c));
       for (const Checkpoint& checkpoint : c->checkpoints()) {
         entry["checkpoints"].push_back(
             {{"position", checkpoint.position}, {"kind", CheckpointKindName(checkpoint.kind)}});
@@ -79,6 +91,7 @@ Status AddFromDisk(Store* store, std::vector<Json>* entries) {
     Json& entry = (*entries)[it->second];
     entry["durable_tokens"] = info.durable_tokens;
     entry["disk_bytes"] = info.bytes;
+    entry["used_ms"] = std::max(entry.value("used_ms", int64_t{0}), info.used_ms);
     if (info.pinned) entry["pinned"] = true;
     if (!info.title.empty()) entry["title"] = info.title;
     if (!info.quarantined.empty()) entry["quarantined"] = info.quarantined;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <optional>
 
 #include "base/temp_folder.h"
@@ -40,11 +41,19 @@ TEST_F(StateApiTest, AConversationIsListedPinnedForkedAndDeleted) {
   EXPECT_EQ(list["data"][0]["n_tokens"], 304);
   EXPECT_EQ(list["data"][0]["durable_tokens"], 304);
   EXPECT_GE(list["data"][0]["checkpoints"].size(), 3u);
+  EXPECT_GT(list["data"][0]["ram_bytes"], 0);
+  EXPECT_EQ(list["data"][0]["shared_bytes"], 0);
+  const std::chrono::duration<double, std::milli> now =
+      std::chrono::system_clock::now().time_since_epoch();
+  EXPECT_NEAR(list["data"][0]["used_ms"].get<double>(), now.count(), 600'000);
 
   EXPECT_EQ(Call("POST", "/v1/conversations/" + id + "/pin").first, 200);
   EXPECT_EQ(Call("GET", "/v1/conversations").second["data"][0]["pinned"], true);
   EXPECT_EQ(Call("POST", "/v1/conversations/" + id + "/fork", R"({"id":"copy"})").first, 200);
   EXPECT_EQ(Call("GET", "/v1/conversations").second["data"].size(), 2u);
+  const Json shared = Call("GET", "/v1/conversations").second["data"];
+  EXPECT_GT(shared[0]["shared_bytes"], 0);
+  EXPECT_EQ(shared[0]["shared_bytes"], shared[1]["shared_bytes"]);
   EXPECT_EQ(Call("POST", "/v1/conversations/copy/fork", R"({"id":5})").first, 400);
   EXPECT_EQ(Call("POST", "/v1/conversations/" + id + "/dance").first, 404);
 
