@@ -1,6 +1,7 @@
 // Session files and catalogue rows from strangers: nothing they hold may crash, hang or be taken
 // for something it is not.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -18,6 +19,24 @@ namespace {
 
 using namespace holdfast::testing;  // NOLINT
 
+// Whether the same is taken when it arrives in pieces.
+bool Upload(std::span<const std::byte> bytes) {
+  constexpr size_t kPiece = 97;
+  FaultyFileSystem fs;
+  const auto store = Store::Open(TestOptions(&fs), TestKeys());
+  if (!store.ok()) std::abort();
+  auto upload = (*store)->BeginUpload();
+  if (!upload.ok()) std::abort();
+  Status status;
+  for (size_t n = 0; n < bytes.size() && status.ok(); n += kPiece) {
+    status = (*upload)->Write(bytes.subspan(n, std::min(kPiece, bytes.size() - n)));
+  }
+  if (status.ok()) status = (*upload)->Import({}).status();
+  upload->reset();
+  if (!fs.List("/store/incoming")->empty()) std::abort();
+  return status.ok();
+}
+
 void Import(std::span<const std::byte> bytes) {
   FaultyFileSystem fs;
   fs.SetContents("/in", {bytes.begin(), bytes.end()});
@@ -27,6 +46,7 @@ void Import(std::span<const std::byte> bytes) {
   // Whatever was let in must be sound.
   if (report.ok() && !(*store)->Verify()->problems.empty()) std::abort();
   if (!report.ok() && !(*store)->List()->empty()) std::abort();
+  if (Upload(bytes) != report.ok()) std::abort();
 }
 
 // Writes the input into columns of a sound catalogue and uses the store as if nothing happened.
@@ -35,7 +55,11 @@ void DamageRows(std::span<const std::byte> bytes) {
     auto fs = std::make_unique<FaultyFileSystem>();
     const auto store = Store::Open(TestOptions(fs.get()), TestKeys());
     static const std::vector<int32_t> tokens = Tokens(20);
-    if (!store.ok() || !(*store)->Save(Request("a", tokens, 18, {4, 10, 18})).ok()) std::abort();
+    SaveRequest request = Request("a", tokens, 18, {4, 10, 18});
+    request.messages =
+        std::vector<StoredMessage>{{"user", R"({"content":"hello"})", {}, NamedHash("m0"), 0, 4},
+                                   {"assistant", R"("ok")", {"call_1"}, NamedHash("m1"), 4, 18}};
+    if (!store.ok() || !(*store)->Save(request).ok()) std::abort();
     return fs;
   }();
   static constexpr const char* kChanges[] = {
@@ -44,6 +68,12 @@ void DamageRows(std::span<const std::byte> bytes) {
       "UPDATE state SET tail = ?1 WHERE id = ?2",
       "UPDATE part SET hash = ?1 WHERE id = ?2",
       "UPDATE conversation SET tail = ?1 WHERE ?2 > 0",
+      "UPDATE conversation SET content = ?1 WHERE ?2 > 0",
+      "UPDATE conversation SET tags = CAST(?1 AS TEXT) WHERE ?2 > 0",
+      "UPDATE state SET row = ?1 WHERE id = ?2",
+      "UPDATE message SET content = CAST(?1 AS TEXT) WHERE number = ?2 % 2",
+      "UPDATE message SET hash = ?1 WHERE number = ?2 % 2",
+      "UPDATE tool_call SET id = CAST(?1 AS TEXT) WHERE ?2 > 0",
   };
   static constexpr const char* kNumbers[] = {
       "UPDATE page SET parent = ?1 WHERE id = ?2",
@@ -59,6 +89,10 @@ void DamageRows(std::span<const std::byte> bytes) {
       "UPDATE conversation SET page = ?1 WHERE ?2 > 0",
       "UPDATE space SET page_tokens = ?1 WHERE id = ?2",
       "UPDATE space SET page_bytes = ?1 WHERE id = ?2",
+      "UPDATE kept SET kind = ?1 WHERE ?2 > 0",
+      "UPDATE state SET next_token = ?1 WHERE id = ?2",
+      "UPDATE message SET token_begin = ?1 WHERE number = ?2 % 2",
+      "UPDATE message SET token_end = ?1 WHERE number = ?2 % 2",
   };
   if (bytes.size() < 2) return;
   const auto fs = base->Clone();
@@ -88,6 +122,8 @@ void DamageRows(std::span<const std::byte> bytes) {
   }
   static_cast<void>((*store)->List());
   static_cast<void>((*store)->Show("a"));
+  static_cast<void>((*store)->FindMessages(NamedHash("m1")));
+  static_cast<void>((*store)->FindToolCall("call_1"));
   static_cast<void>((*store)->Export("a", "/out"));
   static_cast<void>((*store)->Fork("a", "b", 9));
   static_cast<void>((*store)->Verify());
