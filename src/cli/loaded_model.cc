@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/sampling_defaults.h"
+#include "grammar/grammar_cache.h"
 #include "server/openai_common.h"
 #include "server/reply_memory.h"
 #include "server/request_history.h"
@@ -26,6 +27,7 @@ Result<LoadedModel> LoadModel(const EngineOptions& options, const Engine::Progre
   service->history = std::make_shared<RequestHistory>();
   service->slots = std::make_shared<SlotNames>(service->engine->plan().n_slots);
   service->tokenizer = &loaded.engine->tokenizer();
+  service->grammars = std::make_shared<GrammarCache>(service->tokenizer);
   service->chat_template = &loaded.engine->chat_template();
   service->model_id = ModelId(options.model_path);
   service->created_s = UnixTime();

@@ -28,6 +28,7 @@ void SchemaCompiler::AddParameters(const Json& schema, const std::string& where,
     const StateId value_end = builder_.NewState(), next = builder_.NewState();
     switch (tools.TypeOf(tool, property.name)) {
       case ParameterType::kString:
+        Value(*property.schema, property.where);  // for its checks
         AddRawStrings(*property.schema, property.where, /*plain=*/true, value, value_end);
         break;
       case ParameterType::kJson:

@@ -9,6 +9,7 @@
 #include "server/field_reader.h"
 #include "server/openai_common.h"
 #include "server/reasoning_effort.h"
+#include "server/reply_format_reader.h"
 
 namespace holdfast {
 namespace {
@@ -309,7 +310,7 @@ Json ToolOf(FieldReader& in, const Json& tool, const std::string& where) {
   return result;
 }
 
-void ReadTools(FieldReader& in, AnthropicRequest* request) {
+void ReadTools(FieldReader& in, AnthropicRequest* request, ToolChoice* wanted) {
   ChatTemplate::Input& input = request->chat.input;
   if (const Json* tools = in.Find("tools")) {
     if (!tools->is_array()) return in.Refuse("tools", *tools, "an array of tools");
@@ -326,14 +327,16 @@ void ReadTools(FieldReader& in, AnthropicRequest* request) {
   std::string type;
   inner.Read("type", &type);
   inner.Read("disable_parallel_tool_use", &request->single_tool_call);
+  if (type == "tool") inner.Read("name", &wanted->name);
   if (!inner.ok()) return in.Fail("tool_choice", inner.error().status);
   if (type == "none") {
     input.tools = nullptr;
   } else if (type == "any" || type == "tool") {
-    in.Fail("tool_choice", UnimplementedError(fmt::format(
-                               "tool_choice.type \"{}\" is not supported yet, only \"auto\" and "
-                               "\"none\" are",
-                               type)));
+    wanted->required = true;
+    wanted->parallel = !request->single_tool_call;
+    if (type == "tool" && wanted->name.empty()) {
+      in.Refuse("tool_choice.name", Json(), "the name of a tool");
+    }
   } else if (type != "auto") {
     in.Refuse("tool_choice.type", choice->contains("type") ? (*choice)["type"] : Json(),
               "auto, any, tool or none");
@@ -350,6 +353,9 @@ void ReadThinking(FieldReader& in, AnthropicRequest* request) {
     FieldReader inner(*config, "output_config.");
     inner.Read("effort", &effort);
     if (!inner.ok()) return in.Fail("output_config", inner.error().status);
+    if (const Json* format = inner.Find("format")) {
+      ReadFormat(in, *format, "output_config.format", "schema", &request->chat.format);
+    }
   }
   const Json* thinking = in.Object("thinking");
   if (thinking == nullptr) return;
@@ -393,12 +399,15 @@ ApiError ParseAnthropicRequest(const ModelService& model, AnthropicCall call, co
   if (model.pin_billing_line && PinBillingLineOf(&chat.input.messages)) {
     chat.note = kBillingLineNote;
   }
-  ReadTools(in, request);
+  ToolChoice tool_choice;
+  ReadTools(in, request, &tool_choice);
   ReadThinking(in, request);
   if (in.ok()) TakePrefill(in, request);
   if (in.Object("cache_control") != nullptr && !chat.input.messages.empty()) {
     chat.cache_marks.push_back(chat.input.messages.size() - 1);
   }
+  const auto where_of = [](size_t i) { return fmt::format("tools[{}].input_schema", i); };
+  SetGrammar(in, model, tool_choice, where_of, &chat);
   if (call == AnthropicCall::kCountTokens) return in.error();
 
   ReadGenerationOptions(in, model.generator->vocab_size(), &chat.options);

@@ -120,6 +120,7 @@ Result<PreparedChat> PrepareChat(const ModelService& model, const ChatRequest& c
   request.sampling = chat.options.sampling;
   request.max_tokens = chat.options.max_tokens;
   request.ignore_eos = chat.options.ignore_eos;
+  request.grammar = chat.grammar;
   request.n_top_logprobs = chat.options.n_top_logprobs;
   prepared.note = chat.note;
   prepared.starts_in_think = PromptEndsInThink(tokenizer, request.prompt);

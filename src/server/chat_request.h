@@ -2,12 +2,14 @@
 #define HOLDFAST_SERVER_CHAT_REQUEST_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/hash128.h"
 #include "engine/generator.h"
 #include "engine/sampling_params.h"
+#include "grammar/reply_format.h"
 #include "server/model_service.h"
 #include "server/thinking_budget.h"
 #include "store/store_types.h"
@@ -30,6 +32,9 @@ struct GenerationOptions {
 struct ChatRequest {
   ChatTemplate::Input input;
   GenerationOptions options;
+  ReplyFormat format;
+  // Of the format, when it constrains the reply.
+  std::shared_ptr<TokenGrammar> grammar;
   std::string prefill;  // the reply begins with this text of the client
   std::string note;     // on what was done to the prompt, for the explanation of what was reused
   // Indices of messages behind which the client wants a checkpoint (cache_control), any order.

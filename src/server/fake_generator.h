@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "engine/generator.h"
+#include "grammar/grammar_cache.h"
 #include "server/model_service.h"
 #include "token/vocabulary.h"
 #include "weights/gguf.h"
@@ -201,6 +202,7 @@ class FakeService {
     auto made = std::make_shared<ModelService>();
     made->generator = &generator;
     made->tokenizer = &tokenizer();
+    made->grammars = std::make_shared<GrammarCache>(&tokenizer());
     made->chat_template = DemoVocabulary::Get().chat_template.get();
     made->model_id = "holdfast-demo";
     made->created_s = 1700000000;

@@ -16,6 +16,7 @@
 namespace holdfast {
 
 class Engine;
+class GrammarCache;
 class ReplyMemory;
 class RequestHistory;
 class RunningGenerations;
@@ -42,6 +43,7 @@ struct ModelService {
   std::shared_ptr<RequestHistory> history;  // told of every request's end; may be null
   std::shared_ptr<SlotNames> slots;         // told of every request's end; may be null
   std::vector<Setting> settings;            // what the program was started with
+  std::shared_ptr<GrammarCache> grammars;   // of formats that replies must have; may be null
   bool pin_billing_line = true;             // see billing_line.h
 };
 

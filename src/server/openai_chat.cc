@@ -1,5 +1,7 @@
 #include "server/openai_chat.h"
 
+#include <fmt/format.h>
+
 #include <string>
 #include <utility>
 
@@ -39,22 +41,6 @@ void ReadLogprobs(FieldReader& in, GenerationOptions* options) {
   if (logprobs) options->n_top_logprobs = n_top;
 }
 
-void RefuseResponseFormats(FieldReader& in) {
-  const Json* format = in.Object("response_format");
-  if (format == nullptr) return;
-  FieldReader inner(*format, "response_format.");
-  std::string type;
-  inner.Read("type", &type);
-  if (!inner.ok()) return in.Fail("response_format", inner.error().status);
-  if (type == "text") return;
-  if (type == "json_object" || type == "json_schema") {
-    return in.Fail("response_format",
-                   UnimplementedError("response_format.type \"" + type +
-                                      "\" is not supported yet, only \"text\" is"));
-  }
-  in.Refuse("response_format.type", Json(type), "\"text\"");
-}
-
 ApiError ParseChat(const ModelService& model, const Json& body, ParsedChat* parsed) {
   ChatRequest& chat = parsed->chat;
   chat.options.sampling = model.default_sampling;
@@ -63,15 +49,19 @@ ApiError ParseChat(const ModelService& model, const Json& body, ParsedChat* pars
   if (model.pin_billing_line && PinBillingLineOf(&chat.input.messages)) {
     chat.note = kBillingLineNote;
   }
-  ReadTools(in, &chat.input);
+  ToolChoice tool_choice;
+  ReadTools(in, &chat.input, &tool_choice);
   ReadThinking(in, &chat.input, &chat.options.thinking);
   ReadGenerationOptions(in, model.generator->vocab_size(), &chat.options);
   ReadLogprobs(in, &chat.options);
-  RefuseResponseFormats(in);
-  bool parallel_tool_calls = true;
-  in.Read("parallel_tool_calls", &parallel_tool_calls);
-  parsed->single_tool_call = !parallel_tool_calls;
+  if (const Json* format = in.Find("response_format")) {
+    ReadFormat(in, *format, "response_format", "json_schema.schema", &chat.format);
+  }
+  in.Read("parallel_tool_calls", &tool_choice.parallel);
+  parsed->single_tool_call = !tool_choice.parallel;
   ReadStreamOptions(in, &parsed->stream);
+  const auto where_of = [](size_t i) { return fmt::format("tools[{}].function.parameters", i); };
+  SetGrammar(in, model, tool_choice, where_of, &chat);
   return in.error();
 }
 

@@ -180,7 +180,7 @@ void ReadMessages(FieldReader& in, ChatTemplate::Input* input, std::vector<size_
   }
 }
 
-void ReadTools(FieldReader& in, ChatTemplate::Input* input) {
+void ReadTools(FieldReader& in, ChatTemplate::Input* input, ToolChoice* choice) {
   const Json* tools = in.Find("tools");
   if (tools != nullptr) {
     if (!tools->is_array()) return in.Refuse("tools", *tools, "an array of tools");
@@ -197,19 +197,7 @@ void ReadTools(FieldReader& in, ChatTemplate::Input* input) {
     }
     if (!tools->empty()) input->tools = *tools;
   }
-  const Json* choice = in.Find("tool_choice");
-  if (choice == nullptr || *choice == "auto") return;
-  if (*choice == "none") {
-    input->tools = nullptr;
-    return;
-  }
-  if (*choice == "required" || choice->is_object()) {
-    return in.Fail("tool_choice",
-                   UnimplementedError(fmt::format(
-                       "tool_choice {} is not supported yet, only \"auto\" and \"none\" are",
-                       choice->is_object() ? "with a named tool" : "\"required\"")));
-  }
-  in.Refuse("tool_choice", *choice, "\"auto\" or \"none\"");
+  ReadToolChoice(in, input, choice);
 }
 
 void ReadThinkingTokens(FieldReader& in, std::string_view key, ChatTemplate::Input* input,

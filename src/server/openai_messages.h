@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "server/field_reader.h"
+#include "server/reply_format_reader.h"
 #include "server/thinking_budget.h"
 #include "token/chat_template.h"
 
@@ -19,8 +20,8 @@ namespace holdfast {
 // that speak to other models' APIs through OpenAI's send it). Sets `in`'s error.
 void ReadMessages(FieldReader& in, ChatTemplate::Input* input, std::vector<size_t>* cache_marks);
 
-// tools and tool_choice. "none" hides the tools; choices that need a grammar are refused.
-void ReadTools(FieldReader& in, ChatTemplate::Input* input);
+// tools and tool_choice.
+void ReadTools(FieldReader& in, ChatTemplate::Input* input, ToolChoice* choice);
 
 // The text of a string or of an array of text parts; nothing for null or in error (which names
 // `where`).

@@ -12,6 +12,7 @@
 #include "server/openai_common.h"
 #include "server/openai_messages.h"
 #include "server/reasoning_effort.h"
+#include "server/reply_format_reader.h"
 #include "token/utf8.h"
 
 namespace holdfast {
@@ -230,23 +231,6 @@ void ToolReader::ReadTool(const Json& tool, const std::string& name_space,
   request_.chat.input.tools.push_back({{"type", "function"}, {"function", std::move(function)}});
 }
 
-void ReadToolChoice(FieldReader& in, ResponsesRequest* request) {
-  const Json* choice = in.Find("tool_choice");
-  if (choice == nullptr || *choice == "auto") return;
-  if (*choice == "none") {
-    request->chat.input.tools = nullptr;
-    request->tools.clear();
-    return;
-  }
-  if (*choice == "required" || choice->is_object()) {
-    return in.Fail("tool_choice",
-                   UnimplementedError(fmt::format(
-                       "tool_choice {} is not supported yet, only \"auto\" and \"none\" are",
-                       choice->is_object() ? "as an object" : "\"required\"")));
-  }
-  in.Refuse("tool_choice", *choice, "\"auto\" or \"none\"");
-}
-
 void ReadReasoning(FieldReader& in, ResponsesRequest* request) {
   const Json* reasoning = in.Object("reasoning");
   if (reasoning != nullptr) {
@@ -270,23 +254,13 @@ void ReadReasoning(FieldReader& in, ResponsesRequest* request) {
   }
 }
 
-void ReadTextFormat(FieldReader& in) {
+void ReadTextFormat(FieldReader& in, ReplyFormat* out) {
   const Json* text = in.Object("text");
   if (text == nullptr) return;
   FieldReader inner(*text, "text.");
-  const Json* format = inner.Object("format");
-  if (format != nullptr) {
-    FieldReader type_reader(*format, "text.format.");
-    std::string type;
-    type_reader.Read("type", &type);
-    if (type_reader.ok() && type != "text") {
-      type_reader.Fail("type", UnimplementedError(fmt::format(
-                                   "text.format.type {} is not supported yet, only \"text\" is",
-                                   ShortText(Json(type)))));
-    }
-    if (!type_reader.ok()) inner.Fail("format", type_reader.error().status);
+  if (const Json* format = inner.Find("format")) {
+    ReadFormat(in, *format, "text.format", "schema", out);
   }
-  if (!inner.ok()) in.Fail("text", inner.error().status);
 }
 
 void RefuseUnsupported(FieldReader& in) {
@@ -350,7 +324,9 @@ ApiError ParseResponsesRequest(const ModelService& model, const Json& body,
       in.Refuse("tools", *tools, "an array of tools");
     }
   }
-  ReadToolChoice(in, request);
+  ToolChoice tool_choice;
+  ReadToolChoice(in, &chat.input, &tool_choice);
+  if (chat.input.tools.is_null()) request->tools.clear();
 
   Json& messages = chat.input.messages;
   ItemReader items(&in, &messages);
@@ -381,11 +357,15 @@ ApiError ParseResponsesRequest(const ModelService& model, const Json& body,
   if (model.pin_billing_line && PinBillingLineOf(&messages)) chat.note = kBillingLineNote;
 
   ReadReasoning(in, request);
-  ReadTextFormat(in);
+  ReadTextFormat(in, &chat.format);
   RefuseUnsupported(in);
-  bool parallel_tool_calls = true;
-  in.Read("parallel_tool_calls", &parallel_tool_calls);
-  request->single_tool_call = !parallel_tool_calls;
+  in.Read("parallel_tool_calls", &tool_choice.parallel);
+  request->single_tool_call = !tool_choice.parallel;
+  const auto where_of = [&](size_t i) {
+    return fmt::format("tools.{}.parameters",
+                       chat.input.tools[i]["function"]["name"].get<std::string>());
+  };
+  SetGrammar(in, model, tool_choice, where_of, &chat);
   ReadGenerationOptions(in, model.generator->vocab_size(), &chat.options);
   in.Read("max_output_tokens", &chat.options.max_tokens, 1, int64_t{1} << 31);
   if (in.ok()) request->echo = Echo(body, *request);
