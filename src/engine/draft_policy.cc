@@ -20,6 +20,20 @@ constexpr int kFewGuesses = 3, kManyGuesses = 5;
 
 }  // namespace
 
+void DraftCounts::AddWindow(int64_t n_drafted, int64_t n_accepted) {
+  for (int64_t i = 0; i < std::min(n_drafted, n_accepted + 1); ++i) {
+    ++depths[i].n_drafted;
+    if (i < n_accepted) ++depths[i].n_accepted;
+  }
+}
+
+void DraftCounts::Add(const DraftCounts& other) {
+  for (size_t i = 0; i < depths.size(); ++i) {
+    depths[i].n_drafted += other.depths[i].n_drafted;
+    depths[i].n_accepted += other.depths[i].n_accepted;
+  }
+}
+
 void DraftPolicy::Mean::Add(double now) {
   weight = std::min(weight + 1, kMemory);
   value += (now - value) / weight;
@@ -145,12 +159,9 @@ void DraftPolicy::AddWindow(int64_t n_wanted, int64_t n_drafted, int64_t n_accep
     tried_[i].Add(i < n_drafted ? 1.0 : 0.0);
   }
   for (int64_t i = 0; i < std::min(n_wanted, n_accepted + 1); ++i) {
-    const bool accepted = i < n_accepted;
-    kept_[i].Add(accepted ? 1.0 : 0.0);
-    if (i == n_drafted) break;
-    ++counts_[i].n_drafted;
-    if (accepted) ++counts_[i].n_accepted;
+    kept_[i].Add(i < n_accepted ? 1.0 : 0.0);
   }
+  counts_.AddWindow(n_drafted, n_accepted);
 }
 
 }  // namespace holdfast

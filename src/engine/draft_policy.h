@@ -6,12 +6,26 @@
 
 namespace holdfast {
 
+inline constexpr int kMaxDrafts = 7;  // in a window
+
+// Guesses by their place in a window, from 0: tried, and right. Those behind the first wrong one
+// are not counted.
+struct DraftCounts {
+  struct Depth {
+    int64_t n_drafted = 0, n_accepted = 0;
+  };
+  std::array<Depth, kMaxDrafts> depths{};
+
+  void AddWindow(int64_t n_drafted, int64_t n_accepted);
+  void Add(const DraftCounts& other);
+};
+
 // How many tokens to guess ahead, from measured acceptance and measured cost: the depth that gives
 // most tokens in a millisecond. Results never depend on it: a guess only counts where the model
 // itself says the same.
 class DraftPolicy {
  public:
-  static constexpr int kMaxDepth = 7;
+  static constexpr int kMaxDepth = kMaxDrafts;
 
   // 0..max_depth guesses; `adaptive` false: always max_depth.
   DraftPolicy(int max_depth, bool adaptive);
@@ -30,11 +44,7 @@ class DraftPolicy {
   // `n_accepted` were right.
   void AddWindow(int64_t n_wanted, int64_t n_drafted, int64_t n_accepted);
 
-  struct DepthCount {
-    int64_t n_drafted = 0, n_accepted = 0;
-  };
-  // By position of the guess in its window, from 0.
-  const std::array<DepthCount, kMaxDepth>& counts() const { return counts_; }
+  const DraftCounts& counts() const { return counts_; }
 
  private:
   static constexpr int kMaxRows = kMaxDepth + 1;
@@ -63,7 +73,7 @@ class DraftPolicy {
   std::array<Mean, kMaxRows + 1> step_ms_{};  // by rows
   Mean draft_ms_;
   std::array<Mean, kMaxDepth> tried_{}, kept_{};  // given that the one before was
-  std::array<DepthCount, kMaxDepth> counts_{};
+  DraftCounts counts_;
   int64_t n_asked_ = 0;
   int best_ = 0;  // the depth chosen last, probes aside
   // The last window was all right: where guesses did not pay, the text may have become another.

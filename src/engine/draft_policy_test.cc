@@ -134,17 +134,28 @@ TEST(DraftPolicyTest, AFixedDepthIsKept) {
 TEST(DraftPolicyTest, CountsByDepthStopAtTheFirstMiss) {
   DraftPolicy policy(4, false);
   policy.AddWindow(4, 4, 2);
-  EXPECT_EQ(policy.counts()[1].n_accepted, 1);
-  EXPECT_EQ(policy.counts()[2].n_drafted, 1);
-  EXPECT_EQ(policy.counts()[2].n_accepted, 0);
-  EXPECT_EQ(policy.counts()[3].n_drafted, 0);
+  EXPECT_EQ(policy.counts().depths[1].n_accepted, 1);
+  EXPECT_EQ(policy.counts().depths[2].n_drafted, 1);
+  EXPECT_EQ(policy.counts().depths[2].n_accepted, 0);
+  EXPECT_EQ(policy.counts().depths[3].n_drafted, 0);
+}
+
+TEST(DraftPolicyTest, CountsOfPartsAddUp) {
+  DraftCounts sum, part;
+  sum.AddWindow(3, 3);
+  part.AddWindow(3, 1);
+  sum.Add(part);
+  EXPECT_EQ(sum.depths[0].n_accepted, 2);
+  EXPECT_EQ(sum.depths[1].n_drafted, 2);
+  EXPECT_EQ(sum.depths[1].n_accepted, 1);
+  EXPECT_EQ(sum.depths[2].n_drafted, 1);
 }
 
 TEST(DraftPolicyTest, GuessesThatWereNotTriedAreNotCounted) {
   DraftPolicy policy(4, false);
   policy.AddWindow(4, 2, 2);
-  EXPECT_EQ(policy.counts()[1].n_accepted, 1);
-  EXPECT_EQ(policy.counts()[2].n_drafted, 0);
+  EXPECT_EQ(policy.counts().depths[1].n_accepted, 1);
+  EXPECT_EQ(policy.counts().depths[2].n_drafted, 0);
 }
 
 }  // namespace

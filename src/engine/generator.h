@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "engine/draft_policy.h"
 #include "engine/sampling_params.h"
 #include "state/checkpoint_policy.h"
 #include "store/store_types.h"
@@ -80,6 +81,7 @@ struct GenerateTimings {
   int64_t n_prompt = 0;     // prompt tokens, reused ones included
   int64_t n_predicted = 0;
   int64_t n_drafted = 0, n_accepted = 0;
+  DraftCounts drafts;
 };
 
 struct GenerateResult {

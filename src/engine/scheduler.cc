@@ -230,7 +230,8 @@ GenerateResult Scheduler::ResultOf(const Active& a, FinishReason reason, Status 
                       .n_prompt = static_cast<int64_t>(a.request.prompt.size()),
                       .n_predicted = a.n_generated,
                       .n_drafted = a.n_drafted,
-                      .n_accepted = a.n_accepted}};
+                      .n_accepted = a.n_accepted,
+                      .drafts = a.drafts}};
 }
 
 void Scheduler::EraseFinished() {

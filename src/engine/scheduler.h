@@ -49,8 +49,7 @@ struct SlotStatus {
 
 struct SchedulerStatus {
   std::vector<SlotStatus> slots;  // the bound ones
-  // Guesses by their position in a window: tried and right.
-  std::array<DraftPolicy::DepthCount, DraftPolicy::kMaxDepth> drafts;
+  DraftCounts drafts;
   int64_t n_waiting = 0;
   int64_t n_restoring = 0;   // of them, those whose state is being read from the store
   int64_t n_committing = 0;  // replies that end with the commit of their turn
@@ -100,6 +99,7 @@ class Scheduler {
     int64_t n_generated = 0;
     int64_t waited_steps = 0;
     int64_t n_drafted = 0, n_accepted = 0;
+    DraftCounts drafts;
     std::unique_ptr<Buffer> log;  // of windows on trial; made when first needed
     bool decoding() const { return n_generated > 0; }
     int64_t remaining() const { return conversation->n_tokens() - conversation->n_computed(); }

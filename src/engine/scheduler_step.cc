@@ -248,11 +248,9 @@ void Scheduler::TakeTokens(Turn* turn, std::span<float> logits) {
   a->n_drafted += n_drafts;
   a->n_accepted += n_right;
   // A reply that ends within the window says nothing about the guesses behind its end.
-  if (turn->finish) {
-    draft_policy_.AddWindow(n_right, n_right, n_right);
-  } else {
-    draft_policy_.AddWindow(turn->n_guesses, n_drafts, n_right);
-  }
+  const int64_t n_tried = turn->finish ? n_right : n_drafts;
+  a->drafts.AddWindow(n_tried, n_right);
+  draft_policy_.AddWindow(turn->finish ? n_right : turn->n_guesses, n_tried, n_right);
 }
 
 // Rows of a window are drawn from in order, so the grammar always stands behind accepted tokens.
@@ -262,8 +260,8 @@ Result<TokenId> Scheduler::DrawToken(Active* active, std::span<const float> logi
   if (active->constraint) {
     HF_ASSIGN_OR_RETURN(allowed, active->constraint->Mask());
   }
-  HF_ASSIGN_OR_RETURN(const TokenId token, active->sampler->Sample(logits, c.tokens().ids,
-                                                                   c.n_tokens() - 1, allowed));
+  HF_ASSIGN_OR_RETURN(const TokenId token,
+                      active->sampler->Sample(logits, c.tokens().ids, c.n_tokens() - 1, allowed));
   if (active->constraint && !active->constraint->Advance(token)) {
     return InternalError("a token was drawn that the format of the reply does not allow");
   }

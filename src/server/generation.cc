@@ -175,6 +175,7 @@ void Generation::AddEarlierPart(GenerateResult* result) const {
   timings.n_predicted += before.n_predicted;
   timings.n_drafted += before.n_drafted;
   timings.n_accepted += before.n_accepted;
+  timings.drafts.Add(before.drafts);
   result->reuse = earlier_->reuse;
 }
 

@@ -103,13 +103,14 @@ HttpReply HandleMetrics(const ServicePtr& model, const HttpRequest&) {
                  status.scheduler.n_waiting);
   families.Gauge("holdfast_slots", "Conversations that can be computed together",
                  model->engine->plan().n_slots);
-  for (size_t i = 0; i < status.scheduler.drafts.size(); ++i) {
+  const auto& drafts = status.scheduler.drafts.depths;
+  for (size_t i = 0; i < drafts.size(); ++i) {
     families.Counter("holdfast_guesses_total", "Tokens guessed ahead, by place in their window",
-                     status.scheduler.drafts[i].n_drafted, "depth", std::to_string(i + 1));
+                     drafts[i].n_drafted, "depth", std::to_string(i + 1));
   }
-  for (size_t i = 0; i < status.scheduler.drafts.size(); ++i) {
-    families.Counter("holdfast_guesses_right_total", "Of them right",
-                     status.scheduler.drafts[i].n_accepted, "depth", std::to_string(i + 1));
+  for (size_t i = 0; i < drafts.size(); ++i) {
+    families.Counter("holdfast_guesses_right_total", "Of them right", drafts[i].n_accepted, "depth",
+                     std::to_string(i + 1));
   }
   AddCache(status.cache, &families);
   AddRelief(status.relief, &families);

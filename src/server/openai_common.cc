@@ -202,6 +202,11 @@ Json TimingsJson(const GenerateResult& result) {
   if (timings.n_drafted > 0) {
     json["draft_n"] = timings.n_drafted;
     json["draft_n_accepted"] = timings.n_accepted;
+    Json& depths = json["drafts"] = Json::array();
+    for (const DraftCounts::Depth& depth : timings.drafts.depths) {
+      if (depth.n_drafted == 0) break;
+      depths.push_back({{"drafted", depth.n_drafted}, {"accepted", depth.n_accepted}});
+    }
   }
   json["queue_ms"] = timings.queue_ms;
   return json;

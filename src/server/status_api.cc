@@ -131,7 +131,7 @@ Json StepsJson(const EngineStatus& status) {
   json["age_ms"] = status.scheduler_age_ms;
   json["n_waiting"] = scheduler.n_waiting;
   Json& drafts = json["drafts"] = Json::array();
-  for (const DraftPolicy::DepthCount& depth : scheduler.drafts) {
+  for (const DraftCounts::Depth& depth : scheduler.drafts.depths) {
     drafts.push_back({{"drafted", depth.n_drafted}, {"accepted", depth.n_accepted}});
   }
   return json;

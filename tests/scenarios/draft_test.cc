@@ -39,6 +39,9 @@ Outcome RunStreams(int max_drafts, DraftSource source = DraftSource::kMtp, bool 
     const GenerateTimings& timings = reply->Wait().timings;
     outcome.n_drafted += timings.n_drafted;
     outcome.n_accepted += timings.n_accepted;
+    int64_t n_accepted = 0;
+    for (const DraftCounts::Depth& depth : timings.drafts.depths) n_accepted += depth.n_accepted;
+    EXPECT_EQ(n_accepted, timings.n_accepted);
     outcome.replies.push_back(reply->tokens());
   }
   return outcome;
