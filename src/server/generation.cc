@@ -216,7 +216,7 @@ SinkAnswer Generation::OnToken(const TokenEvent& event) {
     }
     events.emplace_back(std::move(detail));
   }
-  if (!is_end) tokens_.push_back(event.id);
+  tokens_.push_back(event.id);
   bool enough = false;
   for (ReplyEvent& reply : Record(assembler_.Push(event.id))) {
     enough |= options_.single_tool_call && reply.kind == ReplyEvent::Kind::kToolCallEnd;
@@ -241,6 +241,8 @@ void Generation::EndReply(FinishReason reason) {
   if (std::exchange(ended_, true)) return;
   last_ = Record(assembler_.Finish());
   if (!options_.on_end) return;
+  // With ignore_eos a reply may go on behind an end token; that one is part of it.
+  if (!tokens_.empty() && model_->tokenizer->IsEndOfGeneration(tokens_.back())) tokens_.pop_back();
   // Behind a stop string the tokens go on further than the text.
   const bool is_reply = reason != FinishReason::kError && reason != FinishReason::kCancelled &&
                         !tokens_.empty() && assembler_.stop_matched().empty();

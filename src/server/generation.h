@@ -62,8 +62,8 @@ class Generation : public RequestSink, public std::enable_shared_from_this<Gener
     std::string reuse_note;  // joined to the reason of what was reused
     int slot = -1;           // the number its conversation is to have (slot_names.h); -1: any
     // Called once, at the end: with the message the client has got and the tokens it was made of
-    // (without the end token), or without a message when the reply is none to build on. Gives what
-    // is to be kept with the conversation. On the engine's thread.
+    // (without the end token behind them), or without a message when the reply is none to build on.
+    // Gives what is to be kept with the conversation. On the engine's thread.
     std::function<std::shared_ptr<const TurnRecord>(const Json* message,
                                                     const std::vector<TokenId>& tokens)>
         on_end;
@@ -111,7 +111,7 @@ class Generation : public RequestSink, public std::enable_shared_from_this<Gener
   std::string named_;
   ReplyAssembler assembler_;  // the engine's thread only, as all up to mutex_
   ReplyRecorder recorder_;
-  std::vector<TokenId> tokens_;   // of the reply, without its end token
+  std::vector<TokenId> tokens_;   // of the reply
   bool ended_ = false;            // the assembler has given everything
   std::vector<ReplyEvent> last_;  // what it gave at the end
   std::shared_ptr<const TurnRecord> record_;

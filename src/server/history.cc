@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "server/reply_match.h"
+#include "token/reply_parser.h"
 
 namespace holdfast {
 namespace {
@@ -28,25 +29,6 @@ MarkedText Rest(const MarkedText& text, int64_t begin) {
   return rest;
 }
 
-// How far tokens spell the beginning of a text byte for byte.
-struct Spelled {
-  int64_t n_tokens = 0;
-  std::vector<int64_t> begins;  // of each of them, and the end of the last
-};
-
-Spelled SpellsAlong(const Tokenizer& tokenizer, std::span<const TokenId> ids,
-                    std::string_view text) {
-  Spelled spelled{.begins = {0}};
-  for (TokenId id : ids) {
-    const std::string_view bytes = tokenizer.TokenBytes(id, /*include_control=*/true);
-    const int64_t at = spelled.begins.back();
-    if (!text.substr(at).starts_with(bytes)) break;
-    ++spelled.n_tokens;
-    spelled.begins.push_back(at + static_cast<int64_t>(bytes.size()));
-  }
-  return spelled;
-}
-
 // Where the turn of message i ends: at the end token behind its text, which must come before any
 // text of a later message. None when there is no such place.
 std::optional<int64_t> EndOfTurn(const Tokenizer& tokenizer, const std::vector<Span>& messages,
@@ -62,6 +44,50 @@ std::optional<int64_t> EndOfTurn(const Tokenizer& tokenizer, const std::vector<S
   return std::nullopt;
 }
 
+// An earlier reply of ours: tokens [n_prompt, n_tokens) of what was read then stand for the text up
+// to byte `end`, however the template writes it.
+struct Detour {
+  int64_t n_prompt = 0, n_tokens = 0;
+  int64_t end = 0;
+};
+
+// How far tokens spell the beginning of a text, byte for byte but for earlier replies.
+struct Spelled {
+  int64_t n_tokens = 0;
+  std::vector<int64_t> begins;  // of each of them, and the end of the last
+};
+
+Spelled SpellsAlong(const Tokenizer& tokenizer, std::span<const TokenId> ids, std::string_view text,
+                    const std::vector<Detour>& detours) {
+  Spelled spelled{.begins = {0}};
+  auto detour = detours.begin();
+  const auto n_ids = static_cast<int64_t>(ids.size());
+  for (int64_t n = 0; n < n_ids; n = spelled.n_tokens) {
+    const std::string_view bytes = tokenizer.TokenBytes(ids[n], /*include_control=*/true);
+    const int64_t at = spelled.begins.back();
+    if (text.substr(at).starts_with(bytes)) {
+      ++spelled.n_tokens;
+      spelled.begins.push_back(at + static_cast<int64_t>(bytes.size()));
+      continue;
+    }
+    while (detour != detours.end() && detour->n_tokens <= n) ++detour;
+    if (detour == detours.end() || detour->n_prompt > n || detour->n_tokens > n_ids ||
+        spelled.begins[detour->n_prompt] >= detour->end) {
+      break;
+    }
+    // From its beginning on, with places inside the reply's text.
+    spelled.begins.resize(detour->n_prompt + 1);
+    for (int64_t i = detour->n_prompt; i + 1 < detour->n_tokens; ++i) {
+      const int64_t size = static_cast<int64_t>(tokenizer.TokenBytes(ids[i], true).size());
+      spelled.begins.push_back(std::min(spelled.begins.back() + size, detour->end - 1));
+    }
+    spelled.begins.push_back(detour->end);
+    spelled.n_tokens = detour->n_tokens;
+    ++detour;
+  }
+  return spelled;
+}
+
 // Where the reply that `ids` end with stands in the prompt, when the prompt repeats what was read
 // before it: its end as a byte of the prompt, and the beginnings of all tokens.
 struct Place {
@@ -70,10 +96,10 @@ struct Place {
 };
 
 std::optional<Place> FindPlace(const Tokenizer& tokenizer, const GivenReply& reply, size_t i,
-                               std::span<const TokenId> ids, const ChatTemplate::Rendered& prompt,
-                               const TokenizedText& text) {
+                               std::span<const TokenId> ids, const std::vector<Detour>& detours,
+                               const ChatTemplate::Rendered& prompt, const TokenizedText& text) {
   const std::string_view all = prompt.prompt.text;
-  Spelled spelled = SpellsAlong(tokenizer, ids, all);
+  Spelled spelled = SpellsAlong(tokenizer, ids, all, detours);
   if (spelled.n_tokens < reply.n_prompt) return std::nullopt;
   const auto end = EndOfTurn(tokenizer, prompt.message_spans, i, text);
   Place place;
@@ -99,10 +125,44 @@ std::optional<Place> FindPlace(const Tokenizer& tokenizer, const GivenReply& rep
   return place;
 }
 
-std::optional<TokenizedText> ReplayAt(const ModelService& model, const GivenReply& reply, size_t i,
+// Whether a reply's tokens, markers aside, are the text that its message says.
+bool TokensSay(const Tokenizer& tokenizer, std::span<const TokenId> ids, const GivenReply& reply) {
+  std::string text = PromptEndsInThink(tokenizer, ids.first(reply.n_prompt)) ? "<think>" : "";
+  text += tokenizer.Decode(ids.subspan(reply.n_prompt), /*include_control=*/false);
+  return IsSameReply(reply.message, {{"role", "assistant"}, {"content", text}});
+}
+
+// The replies before message i that `ids` hold in their places. A reply whose thinking the template
+// leaves out is none: it is meant to be left out.
+std::vector<Detour> DetoursBefore(const Tokenizer& tokenizer, const History& history, size_t i,
+                                  std::span<const TokenId> ids,
+                                  const ChatTemplate::Rendered& prompt, const TokenizedText& text) {
+  std::vector<Detour> detours;
+  for (size_t j = 0; j < i; ++j) {
+    const std::optional<GivenReply>& reply = history.replies[j];
+    if (!reply || reply->n_tokens > static_cast<int64_t>(ids.size()) ||
+        reply->n_prompt >= reply->n_tokens) {
+      continue;
+    }
+    const bool same = reply->tokens != nullptr
+                          ? std::ranges::equal(*reply->tokens, ids.first(reply->n_tokens))
+                          : reply->conversation == history.replies[i]->conversation;
+    const std::string reasoning = TextOf(reply->message, "reasoning_content");
+    const Span& span = prompt.message_spans[j];
+    const std::string_view shown =
+        std::string_view(prompt.prompt.text).substr(span.begin, span.end - span.begin);
+    if (!same || (!reasoning.empty() && shown.find(reasoning) == shown.npos)) continue;
+    const auto end = EndOfTurn(tokenizer, prompt.message_spans, j, text);
+    if (end) detours.push_back({reply->n_prompt, reply->n_tokens, *end});
+  }
+  return detours;
+}
+
+std::optional<TokenizedText> ReplayAt(const ModelService& model, const History& history, size_t i,
                                       const ChatTemplate::Rendered& prompt,
                                       const TokenizedText& text) {
   const Tokenizer& tokenizer = *model.tokenizer;
+  const GivenReply& reply = *history.replies[i];
   const auto tokens = model.replies->TokensOf(reply);
   if (!tokens.ok()) {
     spdlog::warn("a reply is tokenised from its text: {}", tokens.status().ToString());
@@ -110,19 +170,24 @@ std::optional<TokenizedText> ReplayAt(const ModelService& model, const GivenRepl
   }
   std::span<const TokenId> ids = **tokens;
   GivenReply placed = reply;
+  std::vector<Detour> detours = DetoursBefore(tokenizer, history, i, ids, prompt, text);
   // The leading BOS that the template has not written is added to the whole prompt later.
   const std::optional<TokenId> bos = tokenizer.leading_bos();
   if (bos && ids.front() == *bos &&
       !prompt.prompt.text.starts_with(tokenizer.TokenBytes(*bos, /*include_control=*/true))) {
     ids = ids.subspan(1);
     --placed.n_prompt;
+    for (Detour& detour : detours) --detour.n_prompt, --detour.n_tokens;
   }
-  // A place that is not what it says would put an end inside the turn.
-  if (std::ranges::any_of(ids.subspan(placed.n_prompt),
-                          [&](TokenId id) { return tokenizer.IsEndOfGeneration(id); })) {
+  // With ignore_eos a reply may have ends inside. From the store such a place must be what it says:
+  // another one would put the end of a turn where the history has none.
+  if (reply.tokens == nullptr &&
+      std::ranges::any_of(ids.subspan(placed.n_prompt),
+                          [&](TokenId id) { return tokenizer.IsEndOfGeneration(id); }) &&
+      !TokensSay(tokenizer, ids, placed)) {
     return std::nullopt;
   }
-  auto place = FindPlace(tokenizer, placed, i, ids, prompt, text);
+  auto place = FindPlace(tokenizer, placed, i, ids, detours, prompt, text);
   if (!place) return std::nullopt;
   const MarkedText rest = Rest(prompt.prompt, place->end);
   const bool on_template_text =
@@ -170,7 +235,7 @@ std::optional<TokenizedText> Replay(const ModelService& model, const History& hi
   for (size_t i = history.replies.size(); i-- > 0 && n_tried < kMaxTries;) {
     if (!history.replies[i]) continue;
     ++n_tried;
-    if (auto replayed = ReplayAt(model, *history.replies[i], i, prompt, text)) return replayed;
+    if (auto replayed = ReplayAt(model, history, i, prompt, text)) return replayed;
   }
   return std::nullopt;
 }
