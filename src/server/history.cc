@@ -125,11 +125,21 @@ std::optional<Place> FindPlace(const Tokenizer& tokenizer, const GivenReply& rep
   return place;
 }
 
-// Whether a reply's tokens, markers aside, are the text that its message says.
+// Whether a reply's tokens are what its message says, as far as that has no tool calls.
 bool TokensSay(const Tokenizer& tokenizer, std::span<const TokenId> ids, const GivenReply& reply) {
-  std::string text = PromptEndsInThink(tokenizer, ids.first(reply.n_prompt)) ? "<think>" : "";
-  text += tokenizer.Decode(ids.subspan(reply.n_prompt), /*include_control=*/false);
-  return IsSameReply(reply.message, {{"role", "assistant"}, {"content", text}});
+  ReplyParser::Options options;
+  options.starts_in_think = PromptEndsInThink(tokenizer, ids.first(reply.n_prompt));
+  ReplyParser parser(&tokenizer, std::move(options));
+  ReplyRecorder recorder;
+  const auto record = [&](const std::vector<ReplyEvent>& events) {
+    for (const ReplyEvent& event : events) {
+      if (event.kind == ReplyEvent::Kind::kReasoning) recorder.AddReasoning(event.text);
+      if (event.kind == ReplyEvent::Kind::kContent) recorder.AddContent(event.text);
+    }
+  };
+  for (TokenId id : ids.subspan(reply.n_prompt)) record(parser.Push(id));
+  record(parser.Finish());
+  return IsSameReply(reply.message, recorder.Message());
 }
 
 // The replies before message i that `ids` hold in their places. A reply whose thinking the template
@@ -146,7 +156,7 @@ std::vector<Detour> DetoursBefore(const Tokenizer& tokenizer, const History& his
     }
     const bool same = reply->tokens != nullptr
                           ? std::ranges::equal(*reply->tokens, ids.first(reply->n_tokens))
-                          : reply->conversation == history.replies[i]->conversation;
+                          : TokensSay(tokenizer, ids.first(reply->n_tokens), *reply);
     const std::string reasoning = TextOf(reply->message, "reasoning_content");
     const Span& span = prompt.message_spans[j];
     const std::string_view shown =

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/temp_folder.h"
 #include "server/reply_match.h"
 #include "tests/support/served_engine.h"
 
@@ -62,6 +63,20 @@ TEST(GrowingChatsTest, TwoAtOnceReadOnlyWhatIsNew) {
   }
   for (std::thread& client : clients) client.join();
   for (const auto& of_one : turns) ExpectOnlyNewTokensWereRead(of_one);
+}
+
+TEST(GrowingChatsTest, AfterARestartToo) {
+  const TempFolder dir = TempFolder::Create("scenario").value();
+  const EngineOptions options{
+      .ctx = 8192, .store_dir = dir.path() + "/store", .autosave = Autosave::kTurn};
+  std::vector<TurnSeen> turns;
+  Chat chat("Marta");
+  for (int run = 0; run < 2; ++run) {
+    ServedEngine served(options);
+    for (int round = 0; round < 4; ++round) turns.push_back(chat.Turn(&served, 4 * run + round));
+  }
+  ExpectOnlyNewTokensWereRead(turns);
+  EXPECT_EQ(turns[4].reuse["source"], "disk");
 }
 
 // A second chat that begins like a long one goes on behind the first question.
