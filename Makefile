@@ -10,7 +10,7 @@ ASAN_TESTS = base_test weights_test token_test ops_test state_test store_test en
 FORMATTED = $(shell git ls-files 'src/*.cc' 'src/*.h' 'include/*.h' 'tests/*.cc' 'tests/*.h' 'fuzz/*.cc' 'bench/*.cc' 'bench/*.h')
 
 .DEFAULT_GOAL := all
-.PHONY: all help deps serve chat test test-release test-asan test-tsan test-neon check-all soak fuzz bench format lint clean
+.PHONY: all help deps serve chat test test-release test-asan test-tsan test-neon check-all soak fuzz bench format lint deb clean
 
 all: deps ## Build the program: build/holdfast
 	@$(GENERATE) -S . -B $(BUILD) >/dev/null
@@ -72,6 +72,9 @@ format: ## Format the sources
 lint: ## Check formatting, and clang-tidy on what it is set up for
 	@clang-format --dry-run --Werror $(FORMATTED)
 	@tools/lint.sh
+
+deb: all ## A Debian package: build/holdfast_VERSION_ARCH.deb
+	cd $(BUILD) && cpack -G DEB
 
 clean:
 	rm -rf $(BUILD)

@@ -9,9 +9,11 @@ find_package(SQLite3 REQUIRED)
 find_package(OpenSSL REQUIRED)
 find_package(Boost 1.81 REQUIRED)
 find_package(prometheus-cpp CONFIG REQUIRED)
+find_package(tomlplusplus REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(SYSTEMD IMPORTED_TARGET libsystemd)  # only where there is one
 # The session fuzzer builds its input with the helpers of the store's tests.
 if(HOLDFAST_TESTS OR HOLDFAST_FUZZ)
   find_package(GTest REQUIRED)

@@ -4,9 +4,11 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "cli/bench.h"
 #include "cli/chat.h"
+#include "cli/doctor.h"
 #include "cli/find_model.h"
 #include "cli/inspect.h"
 #include "cli/logits.h"
@@ -105,7 +107,8 @@ Command RunCommand(CLI::App* parent) {
   const auto options = std::make_shared<RunOptions>();
   CLI::App* app = parent->add_subcommand("run", "generate one reply and print it");
   AddEngineFlags(app, &options->model);
-  app->add_option("-p,--prompt", options->prompt, "a user message (with --raw: the whole prompt)");
+  AddOptional(app, "-p,--prompt", &options->prompt,
+              "a user message (with --raw: the whole prompt)");
   app->add_option("--tokens", options->tokens_path,
                   "JSON file with the prompt's token ids instead");
   app->add_option("--system", options->system, "system message");
@@ -138,7 +141,7 @@ Command ChatCommand(CLI::App* parent) {
   return {app, false, [options] { return RunChat(*options, std::cout); }};
 }
 
-Command ServeCommand(CLI::App* parent) {
+Command ServeCommand(CLI::App* parent, std::shared_ptr<const ConfigSources> sources) {
   const auto options = std::make_shared<ServeOptions>();
   CLI::App* app = parent->add_subcommand("serve", "answer HTTP requests: docs/http_api.md");
   AddEngineFlags(app, &options->model);
@@ -174,8 +177,8 @@ Command ServeCommand(CLI::App* parent) {
   app->add_option("--max-body-mib", options->max_body_mib, "largest request body in MiB")
       ->capture_default_str();
   AddProfileFlag(app, &options->profile);
-  return {app, true, [app, options] {
-            options->settings = SettingsOf(*app);
+  return {app, true, [app, options, sources] {
+            options->settings = SettingsOf(*app, sources->configured);
             return RunServe(*options, std::cout);
           }};
 }
@@ -252,7 +255,8 @@ Command InspectCommand(CLI::App* parent) {
   const auto options = std::make_shared<InspectOptions>();
   CLI::App* app = parent->add_subcommand("inspect", "print what a model file holds");
   app->add_option("file", options->model_path, "model file (GGUF)")->required();
-  app->add_option("--mtp", options->mtp_path, "draft-head sidecar (GGUF)");
+  app->add_option("--mtp", options->mtp_path,
+                  "draft-head sidecar (GGUF), or off; default: one beside the model");
   app->add_flag("!--no-tensors", options->list_tensors, "leave out the line for each tensor");
   const auto kv = std::make_shared<std::string>("int8");
   app->add_option("--kv", *kv, "format of K/V cells for the sizes of the state")
@@ -301,12 +305,45 @@ Command SynthCommand(CLI::App* parent) {
   return {app, false, [options] { return RunSynth(*options, std::cout); }};
 }
 
+Command DoctorCommand(CLI::App* parent) {
+  const auto options = std::make_shared<DoctorOptions>();
+  CLI::App* app = parent->add_subcommand(
+      "doctor", "look at this machine and a model: what works, what would not, what fits");
+  AddEngineFlags(app, &options->model);
+  AddCacheFlags(app, &options->cache);
+  app->add_option("--slots", options->slots, "requests that are computed together")
+      ->capture_default_str();
+  app->add_flag("--json", options->json, "print one JSON object");
+  return {app, false, [options] { return RunDoctor(*options, std::cout); }};
+}
+
+Command ConfigCommand(CLI::App* parent, std::shared_ptr<const ConfigSources> sources) {
+  const auto options = std::make_shared<ConfigOptions>();
+  CLI::App* app =
+      parent->add_subcommand("config", "print the settings in force and where each comes from");
+  app->add_option("command", options->command, "whose")->capture_default_str();
+  app->add_flag("--example", options->example, "print a settings file with everything in it");
+  app->add_flag("--json", options->json, "print one JSON object");
+  return {app, false,
+          [parent, options, sources] { return RunConfig(*options, *sources, parent, std::cout); }};
+}
+
 }  // namespace
 
-std::vector<Command> MakeCommands(CLI::App* app) {
-  return {RunCommand(app),        ChatCommand(app),    ServeCommand(app),    LogitsCommand(app),
-          PerplexityCommand(app), InspectCommand(app), TokenizeCommand(app), SynthCommand(app),
-          SessionsCommand(app),   VerifyCommand(app),  BenchCommand(app)};
+std::vector<Command> MakeCommands(CLI::App* app, std::shared_ptr<const ConfigSources> sources) {
+  return {RunCommand(app),
+          ChatCommand(app),
+          ServeCommand(app, sources),
+          LogitsCommand(app),
+          PerplexityCommand(app),
+          InspectCommand(app),
+          TokenizeCommand(app),
+          SynthCommand(app),
+          SessionsCommand(app),
+          VerifyCommand(app),
+          BenchCommand(app),
+          DoctorCommand(app),
+          ConfigCommand(app, sources)};
 }
 
 }  // namespace holdfast::cli

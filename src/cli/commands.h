@@ -2,13 +2,11 @@
 #define HOLDFAST_CLI_COMMANDS_H_
 
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "base/status.h"
-
-namespace CLI {
-class App;
-}
+#include "cli/config.h"
 
 namespace holdfast::cli {
 
@@ -19,8 +17,9 @@ struct Command {
   std::function<Status()> run;
 };
 
-// Declares all sub-commands and their flags on `app`. Each keeps its own options.
-std::vector<Command> MakeCommands(CLI::App* app);
+// Declares all sub-commands and their flags on `app`. Each keeps its own options. `sources` is read
+// when a command runs.
+std::vector<Command> MakeCommands(CLI::App* app, std::shared_ptr<const ConfigSources> sources);
 
 }  // namespace holdfast::cli
 

@@ -2,7 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <memory>
 #include <system_error>
+
+#include "weights/gguf.h"
+#include "weights/model_config.h"
+#include "weights/model_weights.h"
 
 #ifndef HOLDFAST_SOURCE_DIR
 #define HOLDFAST_SOURCE_DIR ""
@@ -62,6 +67,14 @@ std::string FindSidecar(const fs::path& model) {
     }
   }
   return {};
+}
+
+Status CheckSidecar(const std::string& model, const std::string& sidecar) {
+  const Result<std::unique_ptr<GgufFile>> trunk = GgufFile::Open(model);
+  if (!trunk.ok() || !ReadModelConfig(**trunk).ok()) return OkStatus();
+  HF_ASSIGN_OR_RETURN(const std::unique_ptr<GgufFile> file, GgufFile::Open(sidecar));
+  HF_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(**trunk, file.get()));
+  return BindModelWeights(config, **trunk, file.get()).status();
 }
 
 }  // namespace holdfast::cli

@@ -23,6 +23,10 @@ Result<std::string> FindModel(const std::string& model);
 // the model's own file name and ends at a '-' or '.'; the longest prefix wins. Empty: none.
 std::string FindSidecar(const std::filesystem::path& model);
 
+// Why a sidecar that nobody asked for cannot be used with a model; OK when it can, or when the
+// model itself does not load, which is for whoever loads it to say. Reads headers only.
+Status CheckSidecar(const std::string& model, const std::string& sidecar);
+
 }  // namespace holdfast::cli
 
 #endif  // HOLDFAST_CLI_FIND_MODEL_H_

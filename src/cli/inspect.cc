@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/find_model.h"
 #include "weights/gguf.h"
 #include "weights/model_weights.h"
 
@@ -156,9 +157,15 @@ std::vector<std::string> Problems(const GgufFile& file, const GgufFile* sidecar,
 
 Status RunInspect(const InspectOptions& options, std::ostream& out) {
   HF_ASSIGN_OR_RETURN(const std::unique_ptr<GgufFile> file, GgufFile::Open(options.model_path));
+  std::string mtp_path = options.mtp_path == "off" ? "" : options.mtp_path;
+  Status beside;
+  if (options.mtp_path.empty()) {
+    mtp_path = FindSidecar(options.model_path);
+    if (!mtp_path.empty()) beside = CheckSidecar(options.model_path, mtp_path);
+  }
   std::unique_ptr<GgufFile> sidecar;
-  if (!options.mtp_path.empty()) {
-    HF_ASSIGN_OR_RETURN(sidecar, GgufFile::Open(options.mtp_path));
+  if (!mtp_path.empty() && beside.ok()) {
+    HF_ASSIGN_OR_RETURN(sidecar, GgufFile::Open(mtp_path));
   }
   PrintFile(*file, out);
   PrintTensors(*file, options.list_tensors, out);
@@ -170,7 +177,11 @@ Status RunInspect(const InspectOptions& options, std::ostream& out) {
     }
   }
   fmt::print(out, "\nwhat would not work\n");
-  const std::vector<std::string> problems = Problems(*file, sidecar.get(), config);
+  std::vector<std::string> problems = Problems(*file, sidecar.get(), config);
+  if (!beside.ok()) {
+    problems.push_back(
+        fmt::format("no draft head: {} cannot be used: {}", mtp_path, beside.message()));
+  }
   for (const std::string& problem : problems) fmt::print(out, "  {}\n", problem);
   if (problems.empty()) fmt::print(out, "  nothing: the model loads\n");
   return OkStatus();

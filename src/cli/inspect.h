@@ -12,7 +12,7 @@ namespace holdfast::cli {
 
 struct InspectOptions {
   std::string model_path;
-  std::string mtp_path;       // a draft sidecar; empty: none
+  std::string mtp_path;       // a draft sidecar; empty: one beside the model; "off": none
   bool list_tensors = true;   // one line for each
   ModelConfigOptions config;  // how the file is read as a model
   // The state that a conversation of this model has (bytes per token and per running state), as

@@ -11,6 +11,7 @@
 #include "server/openai_common.h"
 #include "server/reply_memory.h"
 #include "server/request_history.h"
+#include "server/request_metrics.h"
 #include "server/slot_names.h"
 
 namespace holdfast::cli {
@@ -25,6 +26,7 @@ Result<LoadedModel> LoadModel(const EngineOptions& options, const Engine::Progre
   service->replies =
       std::make_shared<ReplyMemory>(persistence != nullptr ? persistence->store() : nullptr);
   service->history = std::make_shared<RequestHistory>();
+  service->metrics = std::make_shared<RequestMetrics>();
   service->slots = std::make_shared<SlotNames>(service->engine->plan().n_slots);
   service->tokenizer = &loaded.engine->tokenizer();
   service->grammars = std::make_shared<GrammarCache>(service->tokenizer);

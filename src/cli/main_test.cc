@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/temp_folder.h"
 #include "cli/find_model.h"
 #include "cli/model_options.h"
 #include "cli/token_file.h"
@@ -37,23 +38,13 @@ Outcome Call(std::vector<std::string> arguments) {
   return outcome;
 }
 
-// A folder of its own for a test's files.
-class TempFolder {
- public:
-  TempFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "hf_cli_XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~TempFolder() { std::filesystem::remove_all(path_); }
-  std::string Write(const std::string& name, const std::string& text) const {
-    const std::filesystem::path path = path_ / name;
-    std::ofstream(path, std::ios::binary) << text;
-    return path.string();
-  }
+TempFolder MakeFolder() { return TempFolder::Create("cli").value(); }
 
- private:
-  std::filesystem::path path_;
-};
+std::string Write(const TempFolder& folder, const std::string& name, const std::string& text) {
+  const std::string path = folder.path() + "/" + name;
+  std::ofstream(path, std::ios::binary) << text;
+  return path;
+}
 
 TEST(MainTest, HelpIsNotAnError) {
   const Outcome help = Call({"--help"});
@@ -100,6 +91,14 @@ TEST(MainTest, FailuresAreOneWithOneLine) {
   }
 }
 
+TEST(MainTest, NumbersThatDoNotFitAreNotTakenForOthers) {
+  EXPECT_THAT(Call({"run", "-p", "Hi", "--seed", "18446744073709551616"}).err,
+              HasSubstr("--seed: 18446744073709551616 is too large a number"));
+  EXPECT_THAT(Call({"run", "-p", "Hi", "--seed", "-1"}).err, HasSubstr("--seed: -1 is below 0"));
+  EXPECT_THAT(Call({"run", "-p", "Hi", "--ctx", "9223372036854775808"}).err,
+              HasSubstr("--ctx: 9223372036854775808 is too large a number"));
+}
+
 TEST(MainTest, FlagsHaveEnvironmentTwins) {
   ::setenv("HOLDFAST_KV", "q3", 1);
   EXPECT_THAT(Call({"run", "-p", "Hi"}).err, HasSubstr("q3"));
@@ -110,12 +109,12 @@ TEST(MainTest, FlagsHaveEnvironmentTwins) {
 }
 
 TEST(TokenFileTest, ReadsArraysAndObjectsAndRefusesTheRest) {
-  const TempFolder folder;
-  EXPECT_EQ(*ReadTokenFile(folder.Write("a.json", "[1, 2, 3]")), (std::vector<TokenId>{1, 2, 3}));
-  EXPECT_EQ(*ReadTokenFile(folder.Write("b.json", R"({"tokens":[7]})")), std::vector<TokenId>{7});
+  const TempFolder folder = MakeFolder();
+  EXPECT_EQ(*ReadTokenFile(Write(folder, "a.json", "[1, 2, 3]")), (std::vector<TokenId>{1, 2, 3}));
+  EXPECT_EQ(*ReadTokenFile(Write(folder, "b.json", R"({"tokens":[7]})")), std::vector<TokenId>{7});
   for (const char* text :
        {"", "[]", "{}", "[1.5]", "[\"1\"]", "[-1]", "[99999999999]", "[1", "7"}) {
-    const auto tokens = ReadTokenFile(folder.Write("c.json", text));
+    const auto tokens = ReadTokenFile(Write(folder, "c.json", text));
     ASSERT_FALSE(tokens.ok()) << text;
     EXPECT_THAT(tokens.status().message(), HasSubstr("c.json")) << text;
   }
@@ -137,14 +136,34 @@ TEST(FindModelTest, InstalledBinariesLookUnderTheirPrefix) {
 }
 
 TEST(FindModelTest, TheSidecarOfTheLongestPrefixWins) {
-  const TempFolder folder;
-  const std::string model = folder.Write("big-model-Q4_K_M.gguf", "");
+  const TempFolder folder = MakeFolder();
+  const std::string model = Write(folder, "big-model-Q4_K_M.gguf", "");
   EXPECT_EQ(FindSidecar(model), "");
-  const std::string general = folder.Write("mtp-big.gguf", "");
+  const std::string general = Write(folder, "mtp-big.gguf", "");
   EXPECT_EQ(FindSidecar(model), general);
-  const std::string exact = folder.Write("big-model-mtp.gguf", "");
+  const std::string exact = Write(folder, "big-model-mtp.gguf", "");
   EXPECT_EQ(FindSidecar(model), exact);
   EXPECT_EQ(FindSidecar(exact), general);  // never itself
+}
+
+TEST(ModelOptionsTest, ASidecarThatDoesNotFitIsLeftAloneUnlessAskedFor) {
+  const TempFolder folder = MakeFolder();
+  const std::string model = folder.path() + "/m-Q4_K_M.gguf";
+  std::filesystem::create_symlink(*FindModel(""), model);
+  const std::string sidecar = Write(folder, "m-mtp.gguf", "not a model");
+  const Result<EngineOptions> found = ToEngineOptions({.model = model});
+  ASSERT_TRUE(found.ok()) << found.status().ToString();
+  EXPECT_EQ(found->mtp_path, "");
+  EXPECT_EQ(ToEngineOptions({.model = model, .mtp = sidecar})->mtp_path, sidecar);
+  const Outcome inspect = Call({"inspect", "--no-tensors", model});
+  EXPECT_EQ(inspect.code, 0);
+  EXPECT_THAT(inspect.out, HasSubstr("no draft head: " + sidecar + " cannot be used: "));
+
+  std::filesystem::remove(sidecar);
+  std::filesystem::create_symlink(FindSidecar(*FindModel("")), sidecar);
+  EXPECT_EQ(ToEngineOptions({.model = model})->mtp_path, sidecar);
+  EXPECT_THAT(Call({"inspect", "--no-tensors", model}).out,
+              HasSubstr("draft head               yes"));
 }
 
 TEST(ModelOptionsTest, TheModelIdIsTheFilesNameWithoutSplit) {

@@ -1,6 +1,7 @@
 #include "cli/model_options.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <charconv>
 #include <filesystem>
@@ -29,13 +30,24 @@ Status ReadDraft(const std::string& text, int* max_drafts) {
       fmt::format("--draft: '{}', wanted auto, off or 0 to {}", text, DraftPolicy::kMaxDepth));
 }
 
+// Nobody asked for the file beside the model: one that does not fit is no reason not to start.
+std::string UsableSidecar(const std::string& model) {
+  const std::string sidecar = FindSidecar(model);
+  if (sidecar.empty()) return sidecar;
+  const Status status = CheckSidecar(model, sidecar);
+  if (status.ok()) return sidecar;
+  spdlog::warn("no draft head: {} lies beside the model and cannot be used: {}", sidecar,
+               status.message());
+  return {};
+}
+
 }  // namespace
 
 Result<EngineOptions> ToEngineOptions(const ModelOptions& options) {
   EngineOptions engine;
   HF_ASSIGN_OR_RETURN(engine.model_path, FindModel(options.model));
   if (options.mtp.empty()) {
-    engine.mtp_path = FindSidecar(engine.model_path);
+    engine.mtp_path = UsableSidecar(engine.model_path);
   } else if (options.mtp != "off") {
     engine.mtp_path = options.mtp;
   }

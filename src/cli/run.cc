@@ -31,7 +31,7 @@ Result<Prompt> MakePrompt(const RunOptions& options, const ModelService& model) 
     return prompt;
   }
   if (options.raw) {
-    prompt.request.prompt = model.tokenizer->Encode(options.prompt, AddedTokens::kAll);
+    prompt.request.prompt = model.tokenizer->Encode(*options.prompt, AddedTokens::kAll);
     if (const auto bos = model.tokenizer->leading_bos()) {
       prompt.request.prompt.insert(prompt.request.prompt.begin(), *bos);
     }
@@ -41,7 +41,7 @@ Result<Prompt> MakePrompt(const RunOptions& options, const ModelService& model) 
   if (!options.system.empty()) {
     chat.input.messages.push_back({{"role", "system"}, {"content", options.system}});
   }
-  chat.input.messages.push_back({{"role", "user"}, {"content", options.prompt}});
+  chat.input.messages.push_back({{"role", "user"}, {"content", *options.prompt}});
   HF_RETURN_IF_ERROR(SetThinking(options.think, &chat.input));
   HF_ASSIGN_OR_RETURN(PreparedChat prepared, PrepareChat(model, chat));
   prompt.request = std::move(prepared.request);
@@ -122,7 +122,7 @@ Json ResultJson(const FinishedReply& finished, const std::vector<TokenId>& ids,
 }  // namespace
 
 Status RunRun(const RunOptions& options, std::ostream& out) {
-  if (options.prompt.empty() == options.tokens_path.empty()) {
+  if (options.prompt.has_value() == !options.tokens_path.empty()) {
     return InvalidArgumentError("give either --prompt or --tokens");
   }
   HF_ASSIGN_OR_RETURN(EngineOptions engine_options, ToEngineOptions(options.model));

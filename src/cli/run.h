@@ -13,7 +13,7 @@ namespace holdfast::cli {
 
 struct RunOptions {
   ModelOptions model;
-  std::string prompt;       // a user message, or with `raw` the prompt itself
+  std::optional<std::string> prompt;  // a user message, or with `raw` the prompt itself
   std::string tokens_path;  // a JSON file with the prompt's ids instead: [..] or {"tokens": [..]}
   std::string system;       // a system message
   bool raw = false;         // no chat template; added tokens in the prompt are recognised

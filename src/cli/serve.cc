@@ -14,11 +14,12 @@
 #include "base/thread_activity.h"
 #include "base/watchdog.h"
 #include "cli/loaded_model.h"
+#include "cli/service_manager.h"
 #include "cli/stop_signals.h"
 #include "server/access_policy.h"
 #include "server/api.h"
-#include "server/http_server.h"
 #include "server/cors_policy.h"
+#include "server/http_server.h"
 #include "server/running_generations.h"
 
 namespace holdfast::cli {
@@ -90,7 +91,8 @@ class Service {
  private:
   void Load(const EngineOptions& engine_options);
   void OnStall(const std::string& name, milliseconds silent, const std::string& threads);
-  void CheckSteps();
+  // False: the engine has been silent for too long.
+  bool CheckSteps();
   void Close();
 
   const ServeOptions& options_;
@@ -98,8 +100,9 @@ class Service {
   ModelState state_;
   RunningGenerations running_;
   Watchdog watchdog_;
-  LoadedModel loaded_;  // the loader's until loading_done_
-  Status load_status_;  // as above
+  ServiceManager manager_;  // told of by Run() alone
+  LoadedModel loaded_;      // the loader's until loading_done_
+  Status load_status_;      // as above
   std::atomic<bool> loading_done_ = false;
   std::unique_ptr<HttpServer> server_;
   std::thread loader_;
@@ -167,11 +170,11 @@ void Service::OnStall(const std::string& name, milliseconds silent, const std::s
   if (n > 0) spdlog::error("{} requests have been failed because of it", n);
 }
 
-void Service::CheckSteps() {
+bool Service::CheckSteps() {
   const auto silence = running_.silence();
-  if (silence && *silence >= seconds(options_.stall_timeout_s)) {
-    OnStall("the engine", *silence, DescribeThreads());
-  }
+  if (!silence || *silence < seconds(options_.stall_timeout_s)) return true;
+  OnStall("the engine", *silence, DescribeThreads());
+  return false;
 }
 
 Status Service::Run(StopSignals& signals) {
@@ -179,14 +182,20 @@ Status Service::Run(StopSignals& signals) {
   int signal_number = 0;
   while (signal_number == 0) {
     signal_number = signals.WaitFor(milliseconds(200));
-    CheckSteps();
+    if (CheckSteps()) manager_.Alive();
+    if (!announced && !loading_done_) {
+      const ModelState::Progress progress = state_.progress();
+      manager_.Say(fmt::format("{} {:.0f} %", progress.phase, 100 * progress.fraction));
+    }
     if (announced || !loading_done_) continue;
     if (!load_status_.ok()) break;
     announced = true;
-    out_ << Describe(*loaded_.engine, loaded_.service->model_id) << "ready on "
-         << Url(options_, server_->port()) << std::endl;
+    const std::string ready = "ready on " + Url(options_, server_->port());
+    out_ << Describe(*loaded_.engine, loaded_.service->model_id) << ready << std::endl;
+    manager_.Ready(ready);
   }
   if (signal_number != 0) spdlog::info("signal {}: ending", signal_number);
+  manager_.Ending();
 
   // Ending is bounded, whatever hangs: work still in the way is left to the system.
   std::atomic<bool> closed = false;

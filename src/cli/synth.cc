@@ -20,7 +20,11 @@ namespace {
 Result<SynthSpec> PresetSpec(const std::string& preset) {
   if (preset == "flash-next") return SynthSpec();
   if (preset == "flash-next-8x64") return FlashNext8x64();
-  if (preset == "tiny") return TinySynth();
+  if (preset == "tiny") {
+    SynthSpec spec = TinySynth();
+    spec.vocab_size = 512;  // a file without tokenizer runs by ids, which want one for each byte
+    return spec;
+  }
   return InvalidArgumentError(
       fmt::format("--preset: found \"{}\", wanted flash-next, flash-next-8x64 or tiny", preset));
 }

@@ -22,15 +22,6 @@ constexpr auto kIdleCheck = std::chrono::seconds(1);
 constexpr auto kStatusPatience = std::chrono::milliseconds(200);
 constexpr auto kLastFlush = std::chrono::seconds(30);
 
-// Rough: what a step's rows need beside the model's own buffers.
-uint64_t ScratchBytes(const ModelConfig& config, int64_t max_rows) {
-  const uint64_t row = 3 * config.hc_width() + 2 * config.hidden_size +
-                       std::max(config.gdn_conv_channels() * 2 + 2 * config.gdn_value_width(),
-                                int64_t{config.n_heads} * config.head_dim * 4) +
-                       2 * config.n_experts_used * config.expert_ffn;
-  return (row * max_rows + 33 * config.vocab_size) * sizeof(float);
-}
-
 }  // namespace
 
 Status EngineOptions::Validate() const {
@@ -106,7 +97,7 @@ Status Engine::Load(const Progress& progress) {
                              .min_free_bytes = options_.min_free_bytes,
                              .memory_limit_bytes = options_.memory_limit_bytes,
                              .weight_bytes = model_->file().file_bytes(),
-                             .scratch_bytes = ScratchBytes(model_->config(), options_.max_rows),
+                             .scratch_bytes = StepScratchBytes(model_->config(), options_.max_rows),
                              .trunk = &layout,
                              .draft = options_.drafts_by_head() ? model_->draft_layout() : nullptr,
                              .trained_ctx = model_->config().context_length,

@@ -29,8 +29,8 @@ Status BadRowError(std::span<const float> logits) {
       return InternalError(fmt::format("the model gave the logit {} for token {}", logits[i], i));
     }
   }
-  return InternalError(logits.empty() ? "the row of logits is empty"
-                                      : "every token of the vocabulary is banned (-inf)");
+  if (logits.empty()) return InternalError("the row of logits is empty");
+  return InvalidArgumentError("every token of the vocabulary is banned (-inf): see logit_bias");
 }
 
 }  // namespace

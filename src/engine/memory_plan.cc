@@ -53,6 +53,14 @@ Result<uint64_t> RoomForState(const MemoryPlanInput& input) {
 
 }  // namespace
 
+uint64_t StepScratchBytes(const ModelConfig& config, int64_t max_rows) {
+  const uint64_t row = 3 * config.hc_width() + 2 * config.hidden_size +
+                       std::max(config.gdn_conv_channels() * 2 + 2 * config.gdn_value_width(),
+                                int64_t{config.n_heads} * config.head_dim * 4) +
+                       2 * config.n_experts_used * config.expert_ffn;
+  return (row * max_rows + 33 * config.vocab_size) * sizeof(float);
+}
+
 Result<MemoryPlan> MakeMemoryPlan(const MemoryPlanInput& input) {
   const StateSizes sizes = SizesOf(input);
   HF_ASSIGN_OR_RETURN(const uint64_t room, RoomForState(input));

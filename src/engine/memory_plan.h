@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "state/cache_params.h"
 #include "state/layout.h"
+#include "weights/model_config.h"
 
 namespace holdfast {
 
@@ -40,6 +41,9 @@ struct MemoryPlan {
   std::vector<std::string> notes;           // what was reduced, and why
   std::string table;                        // for people
 };
+
+// Rough: what a step of so many rows needs beside the model's own buffers.
+uint64_t StepScratchBytes(const ModelConfig& config, int64_t max_rows);
 
 // kResourceExhausted with the arithmetic when not even one slot of one page fits, or when the
 // host's memory is unknown and nothing was said by hand.

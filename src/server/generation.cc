@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "server/request_history.h"
+#include "server/request_metrics.h"
 #include "server/running_generations.h"
 #include "server/slot_names.h"
 
@@ -206,6 +207,13 @@ std::vector<ReplyEvent> Generation::Record(std::vector<ReplyEvent> events) {
 }
 
 SinkAnswer Generation::OnToken(const TokenEvent& event) {
+  if (model_->metrics != nullptr) {
+    const auto now = std::chrono::steady_clock::now();
+    if (last_token_) {
+      model_->metrics->AddGap(std::chrono::duration<double>(now - *last_token_).count());
+    }
+    last_token_ = now;
+  }
   std::vector<GenerationEvent> events;
   const bool is_end = model_->tokenizer->IsEndOfGeneration(event.id);
   if (with_logprobs_ && !is_end) {
@@ -274,6 +282,7 @@ void Generation::OnFinish(const GenerateResult& result) {
     reason += (reason.empty() ? "" : "; ") + options_.reuse_note;
   }
   if (model_->history != nullptr) model_->history->Add(finished.result);
+  if (model_->metrics != nullptr) model_->metrics->Add(finished.result);
   if (model_->slots != nullptr) model_->slots->Use(result.conversation, options_.slot);
   finished.has_tool_calls = assembler_.has_tool_calls();
   finished.n_reasoning_tokens = assembler_.n_reasoning_tokens();

@@ -1,6 +1,7 @@
 #ifndef HOLDFAST_SERVER_GENERATION_H_
 #define HOLDFAST_SERVER_GENERATION_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -59,8 +60,8 @@ class Generation : public RequestSink, public std::enable_shared_from_this<Gener
     bool single_tool_call = false;  // end the reply with its first tool call
     std::string prefill;            // what the client wrote of the reply itself
     ThinkingBudget thinking;
-    std::string reuse_note;  // joined to the reason of what was reused
     int slot = -1;           // the number its conversation is to have (slot_names.h); -1: any
+    std::string reuse_note;  // joined to the reason of what was reused
     // Called once, at the end: with the message the client has got and the tokens it was made of
     // (without the end token behind them), or without a message when the reply is none to build on.
     // Gives what is to be kept with the conversation. On the engine's thread.
@@ -111,7 +112,8 @@ class Generation : public RequestSink, public std::enable_shared_from_this<Gener
   std::string named_;
   ReplyAssembler assembler_;  // the engine's thread only, as all up to mutex_
   ReplyRecorder recorder_;
-  std::vector<TokenId> tokens_;   // of the reply
+  std::optional<std::chrono::steady_clock::time_point> last_token_;  // none: no token yet
+  std::vector<TokenId> tokens_;                                      // of the reply
   bool ended_ = false;            // the assembler has given everything
   std::vector<ReplyEvent> last_;  // what it gave at the end
   std::shared_ptr<const TurnRecord> record_;

@@ -24,8 +24,7 @@ Status CheckLimits(std::string_view text, const JsonLimits& limits) {
       continue;
     }
     if (c == '\0') {  // the parser would take it for the end
-      return InvalidArgumentError(
-          fmt::format("the body is not valid JSON: a zero byte at byte {}", i));
+      return InvalidArgumentError(fmt::format("not valid JSON: a zero byte at byte {}", i));
     }
     if (c == '"') {
       in_string = true;
@@ -58,7 +57,7 @@ Result<Json> ParseJson(std::string_view text, const JsonLimits& limits) {
   try {
     return Json::parse(text);
   } catch (const Json::exception& error) {
-    return InvalidArgumentError("the body is not valid JSON: " + Reason(error.what()));
+    return InvalidArgumentError("not valid JSON: " + Reason(error.what()));
   }
 }
 

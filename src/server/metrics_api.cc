@@ -1,10 +1,12 @@
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
 
+#include <utility>
 #include <vector>
 
 #include "engine/engine.h"
 #include "server/api_error.h"
+#include "server/request_metrics.h"
 #include "server/state_api.h"
 
 namespace holdfast {
@@ -122,7 +124,13 @@ HttpReply HandleMetrics(const ServicePtr& model, const HttpRequest&) {
   }
   HttpResponse response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-  response.body = prometheus::TextSerializer().Serialize(families.all());
+  std::vector<prometheus::MetricFamily> all = families.all();
+  if (model->metrics != nullptr) {
+    for (prometheus::MetricFamily& family : model->metrics->Collect()) {
+      all.push_back(std::move(family));
+    }
+  }
+  response.body = prometheus::TextSerializer().Serialize(all);
   return response;
 }
 

@@ -19,6 +19,7 @@ class Engine;
 class GrammarCache;
 class ReplyMemory;
 class RequestHistory;
+class RequestMetrics;
 class RunningGenerations;
 class SlotNames;
 
@@ -41,6 +42,7 @@ struct ModelService {
   std::shared_ptr<ReplyMemory> replies;   // may be null: histories are tokenised as text
   RunningGenerations* running = nullptr;  // told of every request; may be null
   std::shared_ptr<RequestHistory> history;  // told of every request's end; may be null
+  std::shared_ptr<RequestMetrics> metrics;  // as well; may be null
   std::shared_ptr<SlotNames> slots;         // told of every request's end; may be null
   std::vector<Setting> settings;            // what the program was started with
   std::shared_ptr<GrammarCache> grammars;   // of formats that replies must have; may be null

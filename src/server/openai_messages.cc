@@ -220,7 +220,7 @@ void ReadThinking(FieldReader& in, ChatTemplate::Input* input, ThinkingBudget* b
   ReadEffort(inner, "reasoning_effort", input, budget);
   ReadThinkingTokens(inner, "thinking_budget", input, budget);
   inner.Read("enable_thinking", &enable_thinking);
-  if (!inner.ok()) return in.Fail("chat_template_kwargs", inner.error().status);
+  if (!inner.ok()) return in.Fail(inner.error().param, inner.error().status);
   if (enable_thinking) input->enable_thinking = enable_thinking;
   input->extra = *kwargs;
   // These have their own places in the input; the rest are further variables of the template.

@@ -259,6 +259,12 @@ TEST(ReplyParserTest, TextThatIsNoCallIsShownAndHalfACallIsNot) {
   EXPECT_EQ(ParseText("Hm.<tool_call>\n<func").content, "Hm.");
   EXPECT_EQ(ParseText("<tool_call>{\"name\": \"f\", \"arg").content, "");
   EXPECT_EQ(ParseText("a</tool_call>").content, "a");
+  for (const std::string inside :
+       {"<function=>\n<parameter=x>\n1\n</parameter>\n</function>", "{\"name\": \"\"}"}) {
+    const Reply nameless = ParseText("<tool_call>\n" + inside + "\n</tool_call>");
+    EXPECT_TRUE(nameless.calls.empty());
+    EXPECT_EQ(nameless.content, inside);
+  }
 }
 
 // However a reply is cut, the arguments so far are well-formed (checked in ParseIds), what is shown

@@ -85,6 +85,7 @@ bool ToolCallParser::RunStart() {
   const size_t end = NameEnd(text, kFunction);
   if (end == std::string_view::npos) return false;
   name_ = Trimmed(text.substr(kFunction.size(), end - kFunction.size()));
+  if (name_.empty()) return false;  // no call that a client could make: it stays text
   has_name_ = true;
   buffer_.erase(0, at + end + 1);
   state_ = State::kBetween;
@@ -260,6 +261,7 @@ void ToolCallParser::FinishJson() {
   const Json call =
       ParseJson(std::string_view(buffer_).substr(0, end == std::string::npos ? 0 : end + 1));
   if (!call.is_object() || !call.contains("name") || !call["name"].is_string()) return;
+  if (call["name"].get_ref<const std::string&>().empty()) return;
   Json arguments = Json::object();
   for (const char* key : {"arguments", "parameters"}) {
     if (!call.contains(key)) continue;

@@ -18,7 +18,8 @@ export function finish() { process.exit(failures === 0 ? 0 : 1); }
 
 // Starts a server; `listening` resolves once its port is printed, before the model is loaded.
 export function start(args = [], env = {}) {
-  const child = spawn(binary, ['serve', '--port', '0', '--ctx', '2048', ...args], {
+  const ctx = args.includes('--ctx') ? [] : ['--ctx', '2048'];
+  const child = spawn(binary, ['serve', '--port', '0', ...ctx, ...args], {
     stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...env } });
   let out = '', err = '';
   child.stderr.on('data', (data) => { err += data; });
