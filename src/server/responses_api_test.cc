@@ -277,7 +277,7 @@ TEST_F(ResponsesApiTest, WrongFieldsAreNamed) {
       {"background", R"({"input":"a","background":true})"},
       {"conversation", R"({"input":"a","conversation":"c"})"},
       {"temperature", R"({"input":"a","temperature":"hot"})"},
-      {"text", R"({"input":"a","text":{"format":{"type":"xml"}}})"},
+      {"text.format.type", R"({"input":"a","text":{"format":{"type":"xml"}}})"},
   };
   for (const auto& [param, body] : cases) ExpectRefused(body, param);
   EXPECT_TRUE(fake_.generator.requests().empty());
