@@ -14,11 +14,14 @@ namespace {
 constexpr size_t kRoomBytesPerTick = 64 << 20;
 
 // None for a live end, which is no checkpoint.
-std::optional<CheckpointKind> CheckpointKindOf(StateKind kind) {
+// An end is kept like every end of a turn: others may be waiting to begin there when whoever asked
+// for it goes on.
+CheckpointKind CheckpointKindOf(StateKind kind) {
   switch (kind) {
     case StateKind::kBeforeReply:
       return CheckpointKind::kBeforeReply;
     case StateKind::kTurnEnd:
+    case StateKind::kLiveEnd:
       return CheckpointKind::kTurnEnd;
     case StateKind::kCacheMark:
       return CheckpointKind::kMark;
@@ -26,10 +29,8 @@ std::optional<CheckpointKind> CheckpointKindOf(StateKind kind) {
       return CheckpointKind::kLadder;
     case StateKind::kSystem:
       return CheckpointKind::kSystem;
-    case StateKind::kLiveEnd:
-      return std::nullopt;
   }
-  return std::nullopt;
+  return CheckpointKind::kTurnEnd;
 }
 
 // Runs `fill` with the host's view of several buffers at once.
@@ -223,10 +224,9 @@ void Restorer::Adopt(Restore* job) {
   job->shared_.clear();
   if (status.ok()) {
     GiveId(job);
-    if (const auto kind = CheckpointKindOf(prefix.kind)) {
-      state.checkpoints.push_back(
-          {.position = prefix.position, .kind = *kind, .running = state.running});
-    }
+    state.checkpoints.push_back({.position = prefix.position,
+                                 .kind = CheckpointKindOf(prefix.kind),
+                                 .running = state.running});
     const Result<Conversation*> adopted = cache_->Adopt(std::move(state));
     status = adopted.status();
     if (status.ok()) on_adopted_(**adopted, prefix);
