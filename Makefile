@@ -6,7 +6,7 @@ GENERATE = cmake -G Ninja -DCMAKE_BUILD_TYPE=Release $(CMAKE_FLAGS)
 CLANG = -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 # The parts that read bytes from outside, and the units under them.
-ASAN_TESTS = base_test weights_test token_test ops_test state_test store_test engine_test server_test
+ASAN_TESTS = base_test weights_test token_test ops_test state_test store_test engine_test server_test grammar_test
 FORMATTED = $(shell git ls-files 'src/*.cc' 'src/*.h' 'include/*.h' 'tests/*.cc' 'tests/*.h' 'fuzz/*.cc' 'bench/*.cc' 'bench/*.h')
 
 .DEFAULT_GOAL := all

@@ -163,7 +163,7 @@ TEST(ModelOptionsTest, ASidecarThatDoesNotFitIsLeftAloneUnlessAskedFor) {
   std::filesystem::create_symlink(FindSidecar(*FindModel("")), sidecar);
   EXPECT_EQ(ToEngineOptions({.model = model})->mtp_path, sidecar);
   EXPECT_THAT(Call({"inspect", "--no-tensors", model}).out,
-              HasSubstr("draft head               yes"));
+              HasSubstr("draft head             yes"));
 }
 
 TEST(ModelOptionsTest, TheModelIdIsTheFilesNameWithoutSplit) {

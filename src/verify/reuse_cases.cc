@@ -139,7 +139,7 @@ Status Edits(CaseContext& ctx) {
   const AskedPtr first = ctx.Ask(stage.get(), talk, marks);
   HF_RETURN_IF_ERROR(ctx.Finish(stage.get()));
   if (ctx.failed()) return OkStatus();
-  HF_RETURN_IF_ERROR(stage->cache().Fork(first->result.conversation, "a copy").status());
+  HF_RETURN_IF_ERROR(stage->cache().Fork(first->result.conversation, "a.copy").status());
   const std::pair<const Talk*, int64_t> steps[] = {
       {&edited, mark},
       {&undone, static_cast<int64_t>(talk.all().size()) - 1},

@@ -94,6 +94,20 @@ async function testTools(client) {
     message.usage.output_tokens - 8, [message.usage, told.usage]);
 }
 
+async function testToolChoice(client) {
+  const body = { model: 'claude-any', max_tokens: 200, tools,
+    messages: [{ role: 'user', content: 'Hello!' }] };
+  const any = await client.messages.create({ ...body,
+    tool_choice: { type: 'any', disable_parallel_tool_use: true } });
+  check('any tool is called', any.stop_reason === 'tool_use' && any.content.length === 1 &&
+    typeof any.content[0].input.city === 'string', any);
+  const [name] = tools.map((tool) => tool.name).slice(-1);
+  const named = await client.messages.stream({ ...body, temperature: 1, seed: 3,
+    tool_choice: { type: 'tool', name } }).finalMessage();
+  check('a named tool is called', named.stop_reason === 'tool_use' && named.content[0].name === name,
+    named);
+}
+
 async function testErrors(client, url) {
   const wrong = await errorOf('a wrong field is refused', client.messages.create({ ...story,
     messages: [{ role: 'user', content: [{ type: 'image', source: { type: 'base64',
@@ -159,6 +173,7 @@ await testPlain(client);
 await testStreaming(client);
 await testThinking(client);
 await testTools(client);
+await testToolChoice(client);
 await testErrors(client, url);
 await testCancelAndConcurrency(client, url);
 server.child.kill('SIGTERM');

@@ -48,7 +48,7 @@ for (const request of requests) expected.push((await send(alone_url, request)).t
 alone.child.kill('SIGTERM');
 await alone.exited;
 
-const server = start(['--store', 'off', '--slots', '4', '--cache-ram', '256M']);
+const server = start(['--store', 'off', '--slots', '4', '--cache-ram', '32M']);
 const url = await server.listening;
 await ready(url);
 const resident = () => Number(fs.readFileSync(`/proc/${server.child.pid}/status`, 'utf8')

@@ -64,6 +64,49 @@ async function testTools(client) {
     runner.messages);
 }
 
+const person = { type: 'object', properties: { name: { type: 'string', maxLength: 40 },
+  age: { type: 'integer', minimum: 0, maximum: 150 }, mood: { enum: ['good', 'bad'] } },
+required: ['name', 'age', 'mood'], additionalProperties: false };
+const isPerson = (value) => Object.keys(value).join() === 'name,age,mood' &&
+  Number.isInteger(value.age) && value.age <= 150 && ['good', 'bad'].includes(value.mood);
+
+async function testFormats(client) {
+  const ada = { model, messages: [{ role: 'user', content: 'Ada is 36 and happy. Who is she?' }] };
+  const response_format = { type: 'json_schema',
+    json_schema: { name: 'person', strict: true, schema: person } };
+  const parsed = await client.chat.completions.parse({ ...ada, response_format });
+  check('a reply has its schema', isPerson(parsed.choices[0].message.parsed), parsed.choices[0]);
+  const streamed = await client.chat.completions.stream({ ...ada, response_format }).finalMessage();
+  check('so has a streamed one', streamed.content === parsed.choices[0].message.content, streamed);
+  const hot = await client.chat.completions.create({ ...ada, response_format, temperature: 1000,
+    seed: 5, reasoning_effort: 'low', thinking_budget: 20, max_tokens: 600 });
+  check('and one at random, behind a thought', isPerson(JSON.parse(hot.choices[0].message.content)) &&
+    hot.usage.completion_tokens_details.reasoning_tokens > 5, hot.choices[0]);
+  const any = await client.chat.completions.create({ ...ada, max_tokens: 300,
+    response_format: { type: 'json_object' } });
+  check('an object is an object', any.choices[0].finish_reason === 'length' ||
+    typeof JSON.parse(any.choices[0].message.content) === 'object', any.choices[0]);
+  const made = await client.responses.parse({ model, input: 'Ada is 36. Who is she?',
+    text: { format: { type: 'json_schema', name: 'person', strict: true, schema: person } } });
+  check('a response has its schema', isPerson(made.output_parsed), made);
+
+  const hello = { model, tools, messages: [{ role: 'user', content: 'Hello!' }] };
+  const required = await client.chat.completions.create({ ...hello, tool_choice: 'required',
+    parallel_tool_calls: false });
+  const call = required.choices[0].message.tool_calls?.[0];
+  check('a required tool is called', required.choices[0].finish_reason === 'tool_calls' &&
+    typeof JSON.parse(call.function.arguments).city === 'string', required.choices[0]);
+  const named = await client.chat.completions.create({ ...hello, temperature: 1000, seed: 3,
+    tool_choice: { type: 'function', function: { name: 'get_time' } } });
+  check('a named tool is called', named.choices[0].message.tool_calls?.length === 1 &&
+    named.choices[0].message.tool_calls[0].function.name === 'get_time', named.choices[0]);
+  const refused = await errorOf('a keyword that is not supported is named', client.chat.completions
+    .create({ ...ada, response_format: { type: 'json_schema', json_schema: { name: 'n',
+      schema: { ...person, patternProperties: {} } } } }));
+  check('by its place', refused.status === 400 &&
+    refused.param === 'response_format.json_schema.schema.patternProperties', refused);
+}
+
 async function testResponses(client) {
   const first = await client.responses.create({ model, input: 'My name is Ada. Remember it.',
     instructions: 'You are a helpful assistant.' });
@@ -161,6 +204,7 @@ await ready(url);
 const client = new OpenAI({ apiKey: 'any', baseURL: `${url}/v1`, maxRetries: 0 });
 await testChat(client, url);
 await testTools(client);
+await testFormats(client);
 await testResponses(client);
 await testErrors(client);
 await testCancelAndConcurrency(client, url);
