@@ -5,47 +5,18 @@
 
 #include <gtest/gtest.h>
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "server/api.h"
+#include "server/collect_reply.h"
 #include "server/fake_generator.h"
 #include "server/json.h"
 #include "server/reply_memory.h"
 
 namespace holdfast {
-
-// All bytes of a reply, as a connection would gather them.
-inline HttpResponse Collect(HttpReply reply) {
-  if (!reply.source) return reply.response;
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool woken = false;
-  reply.source->SetWaker([&] {
-    std::lock_guard lock(mutex);
-    woken = true;
-    changed.notify_all();
-  });
-  HttpResponse collected;
-  std::string bytes;
-  while (true) {
-    ResponsePart part = reply.source->Take();
-    if (part.head) collected = *part.head;
-    if (part.whole) collected = *part.whole;
-    bytes += part.bytes;
-    if (part.done) break;
-    std::unique_lock lock(mutex);
-    EXPECT_TRUE(changed.wait_for(lock, std::chrono::seconds(5), [&] { return woken; }));
-    woken = false;
-  }
-  reply.source->SetWaker(nullptr);
-  if (!bytes.empty()) collected.body = bytes;
-  return collected;
-}
 
 struct NamedEvent {
   std::string name;  // of the `event:` line

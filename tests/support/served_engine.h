@@ -5,14 +5,13 @@
 
 #include <gtest/gtest.h>
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "server/api.h"
+#include "server/collect_reply.h"
 #include "server/json.h"
 #include "server/model_service.h"
 #include "server/reply_memory.h"
@@ -50,7 +49,7 @@ class ServedEngine {
                                 .query = std::move(query),
                                 .headers = std::move(headers),
                                 .body = body});
-    return reply.source ? Collect(reply.source.get()) : std::move(reply.response);
+    return Collect(std::move(reply));
   }
 
   // The status and parsed body of a whole response; text that is no JSON as a string.
@@ -70,30 +69,6 @@ class ServedEngine {
   }
 
  private:
-  static HttpResponse Collect(ResponseSource* source) {
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool woken = false;
-    source->SetWaker([&] {
-      const std::lock_guard lock(mutex);
-      woken = true;
-      changed.notify_all();
-    });
-    HttpResponse whole;
-    for (bool done = false; !done;) {
-      const ResponsePart part = source->Take();
-      if (part.head) whole = *part.head;
-      if (part.whole) whole = *part.whole;
-      whole.body += part.bytes;
-      done = part.done;
-      std::unique_lock lock(mutex);
-      if (!done) changed.wait_for(lock, std::chrono::milliseconds(100), [&] { return woken; });
-      woken = false;
-    }
-    source->SetWaker(nullptr);
-    return whole;
-  }
-
   std::unique_ptr<Engine> engine_;
   ModelState state_;
   HttpHandler handler_;
