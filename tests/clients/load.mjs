@@ -1,4 +1,4 @@
-// Load: node load.mjs BINARY [SECONDS]. 32 connections send prompts of many kinds for SECONDS (default 60)
+// Load: node load.mjs BINARY [SECONDS]. 32 connections send prompts of many kinds for SECONDS (default 60), and until 200 replies are whole,
 // and cancel some at random moments. Every reply that is not cancelled is what it is alone, no error but
 // 503 comes, and memory stays flat. The seed is printed.
 import fs from 'node:fs';
@@ -57,8 +57,10 @@ const resident = () => Number(fs.readFileSync(`/proc/${server.child.pid}/status`
 const counts = { done: 0, cancelled: 0, refused: 0 };
 const wrong = [], errors = [];
 const end = performance.now() + seconds * 1000;
+// A slow machine takes longer for its 200 replies.
+const goingOn = () => performance.now() < end || counts.done < 200;
 async function client() {
-  while (performance.now() < end) {
+  while (goingOn()) {
     const i = Math.floor(random() * requests.length);
     const abort = new AbortController();
     const timer = random() < 0.3 ? setTimeout(() => abort.abort(), random() * 1500) : null;
@@ -83,7 +85,7 @@ async function client() {
 }
 const clients = Array.from({ length: 32 }, client);
 const readings = [];
-while (performance.now() < end) {
+while (goingOn()) {
   await new Promise((resolve) => { setTimeout(resolve, Math.min(1000, seconds * 100)); });
   readings.push(resident());
 }
@@ -94,7 +96,7 @@ const mean = (list) => list.reduce((a, b) => a + b, 0) / list.length;
 const second = mean(readings.slice(part, 2 * part)), last = mean(readings.slice(-part));
 console.log(`     seed ${seed}: ${counts.done} replies, ${counts.cancelled} cancelled, ${counts.refused} refused (503)`);
 console.log(`     memory: ${second.toFixed(0)} MB in the second quarter, ${last.toFixed(0)} MB in the last`);
-check('200 replies or more, some cancelled', counts.done >= Math.min(200, 10 * seconds) && counts.cancelled > 0, counts);
+check('some are cancelled', counts.cancelled > 0, counts);
 check('every reply is what it is alone', wrong.length === 0, wrong.slice(0, 3));
 check('no error but 503', errors.length === 0, errors.slice(0, 3));
 check('memory is flat', last < 1.1 * second + 16, readings.map(Math.round));
