@@ -1,6 +1,6 @@
-// Load: node load.mjs BINARY [SECONDS]. 32 connections send prompts of many kinds for SECONDS (default 60), and until 200 replies are whole,
-// and cancel some at random moments. Every reply that is not cancelled is what it is alone, no error but
-// 503 comes, and memory stays flat. The seed is printed.
+// Load: node load.mjs BINARY [SECONDS]. 32 connections send prompts of many kinds for SECONDS (default 60),
+// and until 200 replies are whole, and cancel some at random moments. Every reply that is not cancelled is
+// what it is alone, no error but 503 comes, and memory stays flat. The seed is printed.
 import fs from 'node:fs';
 import process from 'node:process';
 
