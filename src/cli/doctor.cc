@@ -16,7 +16,7 @@
 #include "base/pressure.h"
 #include "base/temp_folder.h"
 #include "bench/machine.h"
-#include "engine/memory_plan.h"
+#include "engine/plan_input.h"
 #include "model/model.h"
 #include "ops/cpu/cpu_backend.h"
 #include "store/store_speed.h"
@@ -132,18 +132,7 @@ void LookAtModel(const EngineOptions& options, const HostMemory& host,
   if (const Status status = LoadTokenizer(**model); !status.ok()) {
     add(Verdict::kWarning, "tokenizer", status.message() + ": runs on token ids only");
   }
-  const auto plan =
-      MakeMemoryPlan({.host = host,
-                      .min_free_bytes = options.min_free_bytes,
-                      .memory_limit_bytes = options.memory_limit_bytes,
-                      .weight_bytes = weight_bytes,
-                      .scratch_bytes = StepScratchBytes(config, options.max_rows),
-                      .trunk = &(*model)->layout(),
-                      .draft = options.drafts_by_head() ? (*model)->draft_layout() : nullptr,
-                      .trained_ctx = config.context_length,
-                      .ctx = options.ctx,
-                      .n_slots = options.n_slots,
-                      .cache_ram_bytes = options.cache_ram_bytes});
+  const auto plan = MakeMemoryPlan(PlanInput(options, **model, host));
   if (!plan.ok()) return add(Verdict::kBad, "plan", plan.status().message());
   add(Verdict::kGood, "plan",
       fmt::format("a context of {} tokens, {} conversations at once\n{}", plan->ctx, plan->n_slots,

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <future>
 
+#include "engine/plan_input.h"
 #include "engine/reuse.h"
 #include "model/numerics.h"
 #include "ops/profile/profiling_backend.h"
@@ -92,18 +93,7 @@ Status Engine::Load(const Progress& progress) {
   const StateLayout& layout = model_->layout();
   const HostMemory host = ReadHostMemory();
   std::vector<std::string> notes = std::move(plan_.notes);
-  HF_ASSIGN_OR_RETURN(
-      plan_, MakeMemoryPlan({.host = host,
-                             .min_free_bytes = options_.min_free_bytes,
-                             .memory_limit_bytes = options_.memory_limit_bytes,
-                             .weight_bytes = model_->file().file_bytes(),
-                             .scratch_bytes = StepScratchBytes(model_->config(), options_.max_rows),
-                             .trunk = &layout,
-                             .draft = options_.drafts_by_head() ? model_->draft_layout() : nullptr,
-                             .trained_ctx = model_->config().context_length,
-                             .ctx = options_.ctx,
-                             .n_slots = options_.n_slots,
-                             .cache_ram_bytes = options_.cache_ram_bytes}));
+  HF_ASSIGN_OR_RETURN(plan_, MakeMemoryPlan(PlanInput(options_, *model_, host)));
   plan_.notes.insert(plan_.notes.begin(), notes.begin(), notes.end());
   if (plan_.ctx > model_->config().context_length) {
     plan_.notes.push_back(

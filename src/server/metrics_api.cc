@@ -52,8 +52,6 @@ void AddCache(const StateCacheStats& s, Families* f) {
   f->Gauge("holdfast_pages_in_use", "Pages in use", s.pages.n_in_use);
   f->Gauge("holdfast_running_states_in_use", "Running states in use", s.running.n_in_use);
   f->Counter("holdfast_evicted_total", "Conversations evicted from RAM", s.n_evicted);
-  f->Counter("holdfast_reused_tokens_total", "Prompt tokens that were not read again",
-             s.n_tokens_reused);
   constexpr const char* kSources[] = {"none", "live", "ram", "borrowed", "disk"};
   for (size_t i = 0; i < s.n_begun.size(); ++i) {
     f->Counter("holdfast_requests_begun_total", "Requests by where their state came from",
