@@ -61,6 +61,7 @@ void CheckWholeNumbers(CLI::App* command) {
 
 // Logs go to standard error: standard output belongs to replies.
 void StartLogging(bool verbose) {
+  spdlog::drop("holdfast");  // of an earlier call
   auto logger = spdlog::stderr_color_mt("holdfast");
   logger->set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %v");
   logger->set_level(verbose ? spdlog::level::info : spdlog::level::warn);
@@ -125,7 +126,7 @@ int Main(int argc, char** argv) {
     if (!command.app->parsed()) continue;
     StartLogging(command.logs);
     const Status status = RunOne(command);
-    spdlog::shutdown();
+    spdlog::default_logger()->flush();
     if (status.ok()) return kDone;
     fmt::print(stderr, "holdfast: {}\n", status.message());
     return kFailed;
