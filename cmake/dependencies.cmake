@@ -14,6 +14,7 @@ pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(SYSTEMD IMPORTED_TARGET libsystemd)  # only where there is one
+pkg_check_modules(URING IMPORTED_TARGET liburing)       # reads fall back to threads
 # The session fuzzer builds its input with the helpers of the store's tests.
 if(HOLDFAST_TESTS OR HOLDFAST_FUZZ)
   find_package(GTest REQUIRED)

@@ -8,7 +8,7 @@ packages=(
   g++ clang cmake ninja-build make ccache pkg-config git ca-certificates
   libhwy-dev libboost1.81-dev nlohmann-json3-dev libsqlite3-dev libxxhash-dev
   libpcre2-dev libutf8proc-dev libcli11-dev libspdlog-dev libfmt-dev prometheus-cpp-dev libssl-dev
-  libtomlplusplus-dev libsystemd-dev
+  libtomlplusplus-dev libsystemd-dev liburing-dev
   libgtest-dev libgmock-dev libbenchmark-dev libclang-rt-14-dev clang-format clang-tidy
   curl python3 dpkg-dev file g++-aarch64-linux-gnu qemu-user chromium
 )

@@ -98,6 +98,13 @@ class Model {
   const GgufFile& file() const { return *file_; }
   const GgufFile* mtp_file() const { return mtp_file_.get(); }
   Backend* backend() const { return backend_; }
+  // The routed experts of every layer, the draft head's last.
+  std::span<const ExpertLayer> expert_layers() const { return expert_layers_; }
+  // From here on experts are read into an arena instead of being used where the file is mapped.
+  // Before the first step, once.
+  Status StreamExperts(const ExpertTierOptions& options);
+  // Null: they are used where the file is mapped.
+  ExpertTier* expert_tier() const { return tier_.get(); }
   int64_t max_rows() const { return options_.max_rows; }
   // Scratch and converted weights: what is allocated beside the mapped files.
   size_t buffer_bytes() const;
@@ -181,6 +188,8 @@ class Model {
   std::unique_ptr<Hc> output_hc_;
   std::vector<Layer> layers_;
   std::unique_ptr<DraftHead> draft_;
+  std::vector<ExpertLayer> expert_layers_;
+  std::unique_ptr<ExpertTier> tier_;
   std::unique_ptr<Scratch> scratch_;
   // What a window's log holds and how it is committed.
   size_t log_bytes_ = 0, log_hidden_offset_ = 0;

@@ -336,7 +336,9 @@ Status Model::RunMoe(const Layer& layer, const StepRows& rows) {
                .shared_up = layer.shared_up,
                .shared_down = layer.shared_down,
                .shared_inject = layer.shared_inject,
-               .n_used = config_.n_experts_used};
+               .n_used = config_.n_experts_used,
+               .tier = tier_.get(),
+               .tier_layer = layer.index};
   if (tap_) {
     args.router_logits = s.router_logits;
     args.router_ids = s.router_ids;

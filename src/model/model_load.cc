@@ -172,6 +172,12 @@ Status Model::LoadLayer(int index, const LayerWeights& weights, const StateLayou
   return OkStatus();
 }
 
+Status Model::StreamExperts(const ExpertTierOptions& options) {
+  HF_CHECK(tier_ == nullptr);
+  HF_ASSIGN_OR_RETURN(tier_, ExpertTier::Create(expert_layers_, options));
+  return OkStatus();
+}
+
 Status Model::LoadWeights() {
   HF_ASSIGN_OR_RETURN(const ModelWeights weights,
                       BindModelWeights(config_, *file_, mtp_file_.get()));
@@ -183,7 +189,15 @@ Status Model::LoadWeights() {
   for (int i = 0; i < config_.n_layers; ++i) {
     HF_RETURN_IF_ERROR(LoadLayer(i, weights.layers[i], layout_, &layers_[i]));
   }
-  if (weights.mtp) HF_RETURN_IF_ERROR(LoadDraft(*weights.mtp));
+  for (const LayerWeights& layer : weights.layers) {
+    expert_layers_.push_back({layer.moe.gate, layer.moe.up, layer.moe.down, file_.get()});
+  }
+  if (weights.mtp) {
+    const MoeWeights& moe = weights.mtp->layer.moe;
+    expert_layers_.push_back(
+        {moe.gate, moe.up, moe.down, mtp_file_ ? mtp_file_.get() : file_.get()});
+    HF_RETURN_IF_ERROR(LoadDraft(*weights.mtp));
+  }
   PlanLog();
   return OkStatus();
 }

@@ -19,6 +19,7 @@
 
 #include "base/status.h"
 #include "ops/kv_format.h"
+#include "weights/expert_tier.h"
 #include "weights/model_weights.h"
 
 namespace holdfast {
@@ -203,6 +204,9 @@ struct MoeArgs {
   const Weight *shared_gate = nullptr, *shared_up = nullptr, *shared_down = nullptr;
   const Weight* shared_inject = nullptr;  // [1, dim]
   int n_used = 0;
+  // Not null: the experts' bytes come from here, as `tier_layer`, and never from the mapping.
+  ExpertTier* tier = nullptr;
+  int tier_layer = 0;
   BufferRef router_logits;   // optional [n_rows, n_experts] f32
   BufferRef router_ids;      // optional [n_rows, n_used] i32, best first
   BufferRef router_weights;  // optional [n_rows, n_used] f32

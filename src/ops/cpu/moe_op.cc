@@ -114,54 +114,80 @@ Status CpuBackend::Moe(const MoeArgs& args) {
     if (first[e + 1] > first[e]) active[n_active++] = e;
   }
 
-  // Gate and up of every expert in use: each is read once for all of its rows.
+  // All experts at once, or as many as a tier has slots for; the order of the sum is the same.
   float* expert_gate = scratch_.Get<float>(n_pairs * ffn);
   float* expert_up = scratch_.Get<float>(n_pairs * ffn);
-  const int64_t slice = std::max<int64_t>(SliceRows(ffn * n_active * 2) / 32 * 32, 32);
-  const int64_t n_slices = (ffn + slice - 1) / slice;
-  pool_.For(n_active * n_slices * 2, [&](int64_t task, int) {
-    const int32_t e = active[task / (n_slices * 2)];
-    const bool is_up = task / n_slices % 2 == 1;
-    const int64_t begin = task % n_slices * slice, end = std::min(begin + slice, ffn);
-    RunSlice(is_up ? up : gate, e, false, rows, pair_rows + first[e], 0, first[e + 1] - first[e],
-             begin, end, (is_up ? expert_up : expert_gate) + first[e] * ffn + begin, ffn);
-  });
-  pool_.For(n_pairs, [&](int64_t i, int) {
-    kernels_->swiglu(expert_gate + i * ffn, expert_up + i * ffn, ffn, expert_gate + i * ffn);
-  });
-
-  const Product routed_down[] = {{.weight = &down}};
-  const PreparedRows hidden = Prepare(expert_gate, n_pairs, ffn, routed_down);
   const Product shared_down[] = {{.weight = &args.shared_down->view()}};
   const PreparedRows shared_hidden = Prepare(shared_gate, n_rows, shared_ffn, shared_down);
-  // A task owns a slice of the output for all rows and adds its experts in ascending id.
-  const int64_t out_slice = std::min<int64_t>(SliceRows(dim), 64);
-  const int64_t n_out_slices = (dim + out_slice - 1) / out_slice;
-  pool_.For(n_out_slices, [&](int64_t task, int thread) {
-    const int64_t begin = task * out_slice, end = std::min(begin + out_slice, dim);
-    Scratch& local = thread_scratch_[thread];
-    local.Reset();
-    float* part = local.Get<float>(n_rows * out_slice);
-    for (int64_t row = 0; row < n_rows; ++row) {
-      std::memset(out + row * dim + begin, 0, (end - begin) * sizeof(float));
+  int64_t n_group = n_active;
+  for (int64_t group = 0; group < n_active; group += n_group) {
+    if (args.tier) {
+      n_group = args.tier->Pin(args.tier_layer, std::span(active + group, n_active - group));
     }
-    for (int64_t i = 0; i < n_active; ++i) {
-      const int32_t e = active[i];
-      const int64_t n = first[e + 1] - first[e];
-      RunSlice(down, e, false, hidden, nullptr, first[e], n, begin, end, part, out_slice);
-      for (int64_t j = 0; j < n; ++j) {
-        const Pair& pair = pairs[first[e] + j];
-        kernels_->axpy(pair.weight, part + j * out_slice, end - begin,
-                       out + pair.row * dim + begin);
+    // Expert active[group + i] of a stack.
+    const auto matrix = [&](const WeightView& stack, const std::byte* ExpertBytes::*part,
+                            int64_t i) {
+      WeightView one = stack.Mat(active[group + i]);
+      if (args.tier) one.data = args.tier->Wait(i).*part;
+      return one;
+    };
+
+    // Gate and up of every expert in use: each is read once for all of its rows.
+    const int64_t slice = std::max<int64_t>(SliceRows(ffn * n_group * 2) / 32 * 32, 32);
+    const int64_t n_slices = (ffn + slice - 1) / slice;
+    pool_.For(n_group * n_slices * 2, [&](int64_t task, int) {
+      int64_t i = task / (n_slices * 2);
+      if (args.tier) i = args.tier->ready_first()[i];
+      const int32_t e = active[group + i];
+      const bool is_up = task / n_slices % 2 == 1;
+      const WeightView one =
+          is_up ? matrix(up, &ExpertBytes::up, i) : matrix(gate, &ExpertBytes::gate, i);
+      const int64_t begin = task % n_slices * slice, end = std::min(begin + slice, ffn);
+      RunSlice(one, 0, false, rows, pair_rows + first[e], 0, first[e + 1] - first[e], begin, end,
+               (is_up ? expert_up : expert_gate) + first[e] * ffn + begin, ffn);
+    });
+    const int64_t first_pair = first[active[group]];
+    const int64_t n_group_pairs = first[active[group + n_group - 1] + 1] - first_pair;
+    pool_.For(n_group_pairs, [&](int64_t i, int) {
+      float* pair_gate = expert_gate + (first_pair + i) * ffn;
+      kernels_->swiglu(pair_gate, expert_up + (first_pair + i) * ffn, ffn, pair_gate);
+    });
+
+    const Product routed_down[] = {{.weight = &down}};
+    const PreparedRows hidden =
+        Prepare(expert_gate + first_pair * ffn, n_group_pairs, ffn, routed_down);
+    // A task owns a slice of the output for all rows and adds its experts in ascending id.
+    const int64_t out_slice = std::min<int64_t>(SliceRows(dim), 64);
+    const int64_t n_out_slices = (dim + out_slice - 1) / out_slice;
+    pool_.For(n_out_slices, [&](int64_t task, int thread) {
+      const int64_t begin = task * out_slice, end = std::min(begin + out_slice, dim);
+      Scratch& local = thread_scratch_[thread];
+      local.Reset();
+      float* part = local.Get<float>(n_rows * out_slice);
+      for (int64_t row = 0; group == 0 && row < n_rows; ++row) {
+        std::memset(out + row * dim + begin, 0, (end - begin) * sizeof(float));
       }
-    }
-    RunSlice(args.shared_down->view(), 0, false, shared_hidden, nullptr, 0, n_rows, begin, end,
-             part, out_slice);
-    for (int64_t row = 0; row < n_rows; ++row) {
-      kernels_->axpy(shared_weight[row], part + row * out_slice, end - begin,
-                     out + row * dim + begin);
-    }
-  });
+      for (int64_t i = 0; i < n_group; ++i) {
+        const int32_t e = active[group + i];
+        const int64_t n = first[e + 1] - first[e];
+        RunSlice(matrix(down, &ExpertBytes::down, i), 0, false, hidden, nullptr,
+                 first[e] - first_pair, n, begin, end, part, out_slice);
+        for (int64_t j = 0; j < n; ++j) {
+          const Pair& pair = pairs[first[e] + j];
+          kernels_->axpy(pair.weight, part + j * out_slice, end - begin,
+                         out + pair.row * dim + begin);
+        }
+      }
+      if (group + n_group < n_active) return;
+      RunSlice(args.shared_down->view(), 0, false, shared_hidden, nullptr, 0, n_rows, begin, end,
+               part, out_slice);
+      for (int64_t row = 0; row < n_rows; ++row) {
+        kernels_->axpy(shared_weight[row], part + row * out_slice, end - begin,
+                       out + row * dim + begin);
+      }
+    });
+    if (args.tier) HF_RETURN_IF_ERROR(args.tier->Unpin());
+  }
   return OkStatus();
 }
 
