@@ -19,7 +19,6 @@
 namespace holdfast {
 
 // Rows of activations quantised to int8 in groups of 32 or 256 values (64 for attention queries).
-// With two terms a row is followed by the quantised row of what its codes leave (`residual`).
 // With two terms a row is followed by the quantised row of what its codes left (residual()).
 //   bits = max over the group of the absolute value's bits as an integer (so NaN > inf > finite)
 //   amax < 1e-30: scale 0, codes 0.   amax inf or NaN: scale NaN, codes 0 (the row is poisoned).

@@ -4,6 +4,7 @@
 
 #include "ops/cpu/simd/matmul_float-inl.h"
 #include "ops/cpu/simd/matmul_groups-inl.h"
+#include "ops/cpu/simd/matmul_quads-inl.h"
 #include "ops/cpu/simd/matmul_tile-inl.h"
 
 namespace holdfast::HF_KERNEL_SET {
@@ -11,10 +12,15 @@ namespace {
 
 template <class T, int kX>
 void MatMulFew(const MatMulSlice& s) {
+  if constexpr (T::kGroup == 256) {
+    MatMulQuads<T, kX>(s);
+  } else {
 #if HWY_MAX_BYTES == 64
-  if constexpr (T::kGroup == 32) return MatMulGroups<T, kX>(s);
+    MatMulGroups<T, kX>(s);
+#else
+    MatMulRows<T, kX>(s);
 #endif
-  return MatMulRows<T, kX>(s);
+  }
 }
 
 template <class T>

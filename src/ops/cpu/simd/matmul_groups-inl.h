@@ -34,7 +34,7 @@ HF_INLINE void DotEightGroups(const uint8_t* row, int64_t first, int n, const Ac
     if (!kFull && 2 * i >= n) continue;
     const int64_t g0 = first + 2 * i;
     const int64_t g1 = kFull ? g0 + 1 : first + Min(2 * i + 1, n - 1);
-    Prefetch<2 * T::kBlockBytes>(row + g0 * T::kBlockBytes);
+    Prefetch<2 * T::kBlockBytes>(row + g0 * T::kBlockBytes + kPrefetchBytes);
     const Codes64 codes = T::Codes(row, g0, g1);
     HF_UNROLL for (int x = 0; x < kX; ++x) {
       dots[i][x] = DotHalves<T::kWide>(codes, LoadGroups(a.codes[x], g0, g1)).v;

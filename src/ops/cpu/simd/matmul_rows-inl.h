@@ -1,6 +1,6 @@
-// Integer form for few activation rows (decode): weight rows are streamed one after the other, as
-// they lie in memory, and unpacked in registers. Four blocks at a time are reduced to four
-// integers, which are neighbours among the 16 lanes.
+// Integer form for few activation rows (decode) and types of group 32: weight rows are streamed one
+// after the other, as they lie in memory, and unpacked in registers. Groups are reduced four at a
+// time to integers that are neighbours among the 16 lanes.
 #ifndef HOLDFAST_OPS_CPU_SIMD_MATMUL_ROWS_INL_H_
 #define HOLDFAST_OPS_CPU_SIMD_MATMUL_ROWS_INL_H_
 
@@ -45,7 +45,7 @@ struct Activations {
 
 template <int kN>
 HF_INLINE void Prefetch(const uint8_t* p) {
-  HF_UNROLL for (int i = 0; i < kN; i += 64) __builtin_prefetch(p + kPrefetchBytes + i);
+  HF_UNROLL for (int i = 0; i < kN; i += 64) __builtin_prefetch(p + i);
 }
 
 // Four halves from four places, put together in scalar registers, which have time.
@@ -77,76 +77,6 @@ HF_INLINE void AddToLanes4(I32x4 sum, F32x4 scale, const float* da, int64_t n, f
     const F32x4 added = hn::MulAdd(hn::ConvertTo(d, sum), factor, old);
     // A lane of -0 must not meet +0, nor any lane the scale of another block.
     hn::Store(hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(n)), added, old), d, lanes);
-  }
-}
-
-template <class T, int c, int kX>
-HF_INLINE void AddChunk(const uint8_t* block, const S16& scales, const Activations<kX>& a,
-                        int64_t column, VI32* acc) {
-  const Codes64 codes = T::template Codes<c>(block);
-  const ScaleVec scale = ScalesOf<c>(scales);
-  HF_UNROLL for (int x = 0; x < kX; ++x) {
-    acc[x] = DotScaled<T::kWide>(acc[x], codes, Load64(a.codes[x] + column + 64 * c), scale);
-  }
-}
-
-// Integer sums of superblock b, still spread over a vector.
-template <class T, int kX>
-HF_INLINE void SuperBlockSums(const uint8_t* block, int64_t b, const Activations<kX>& a, VI32* sums,
-                              PairSums* mins) {
-  Prefetch<T::kBlockBytes>(block);
-  S16 scales, min_scales;
-  T::Scales(block, &scales, &min_scales);
-  S16 offsets;
-  if (T::kZ != 0) offsets = MulS16(scales, -T::kZ);
-  HF_UNROLL for (int x = 0; x < kX; ++x) {
-    const int16_t* sums16 = a.sums16[x] + b * 16;
-    sums[x] = T::kZ != 0 ? FromPairSums(DotS16(offsets, sums16)) : hn::Zero(kI32);
-    if (T::kMin) mins[x] = DotS16(min_scales, sums16);
-  }
-  AddChunk<T, 0, kX>(block, scales, a, b * 256, sums);
-  AddChunk<T, 1, kX>(block, scales, a, b * 256, sums);
-  AddChunk<T, 2, kX>(block, scales, a, b * 256, sums);
-  AddChunk<T, 3, kX>(block, scales, a, b * 256, sums);
-}
-
-// Superblocks b .. b + n (n <= 4) of a row.
-template <class T, int kX>
-HF_INLINE void AddSuperBlocks(const uint8_t* row, int64_t b, int64_t n, const Activations<kX>& a,
-                              float (*lanes)[16]) {
-  VI32 sums[4][kX];
-  PairSums mins[4][kX];
-  const uint8_t* block[4];
-  HF_UNROLL for (int i = 0; i < 4; ++i) {
-    block[i] = row + (b + Min(i, n - 1)) * T::kBlockBytes;
-    VI32 sum[kX];
-    PairSums min[kX];
-    if (i < n) {
-      SuperBlockSums<T, kX>(block[i], b + i, a, sum, min);
-    } else {
-      HF_UNROLL for (int x = 0; x < kX; ++x) {
-        sum[x] = hn::Zero(kI32);
-        min[x] = ZeroPairSums();
-      }
-    }
-    HF_UNROLL for (int x = 0; x < kX; ++x) {
-      sums[i][x] = sum[x];
-      if (T::kMin) mins[i][x] = min[x];
-    }
-  }
-  const F32x4 d =
-      hn::Mul(Halves4(block[0] + T::kD, block[1] + T::kD, block[2] + T::kD, block[3] + T::kD),
-              hn::Set(TagF32x4(), T::kDFactor));
-  HF_UNROLL for (int x = 0; x < kX; ++x) {
-    AddToLanes4(Reduce4(sums[0][x], sums[1][x], sums[2][x], sums[3][x]), d, a.scales[x] + b, n,
-                lanes[x] + b % 16);
-  }
-  if (!T::kMin) return;
-  const F32x4 m =
-      hn::Neg(Halves4(block[0] + T::kM, block[1] + T::kM, block[2] + T::kM, block[3] + T::kM));
-  HF_UNROLL for (int x = 0; x < kX; ++x) {
-    AddToLanes4(ReducePairSums4(mins[0][x], mins[1][x], mins[2][x], mins[3][x]), m, a.scales[x] + b,
-                n, lanes[x] + b % 16);
   }
 }
 
@@ -182,7 +112,7 @@ HF_INLINE void AddGroups(const uint8_t* row, int64_t g, int64_t n_left, const Ac
     HF_UNROLL for (int x = 0; x < kX; ++x) dots[x][i] = ZeroHalfDots();
     if (2 * i >= n) continue;
     const int64_t g0 = g + 2 * i, g1 = g + Min(2 * i + 1, n - 1);
-    Prefetch<2 * T::kBlockBytes>(d[2 * i]);
+    Prefetch<2 * T::kBlockBytes>(d[2 * i] + kPrefetchBytes);
     const Codes64 codes = T::Codes(row, g0, g1);
     HF_UNROLL for (int x = 0; x < kX; ++x) {
       dots[x][i] = DotHalves<T::kWide>(codes, LoadGroups(a.codes[x], g0, g1));
@@ -233,7 +163,7 @@ HF_INLINE void StoreRow(const MatMulSlice& s, int64_t r, const float* y) {
 template <class T, int kX>
 void MatMulRows(const MatMulSlice& s) {
   const Activations<kX> a(s, 0);
-  const int64_t n_groups = s.n_cols / T::kGroup;
+  const int64_t n_groups = s.n_cols / 32;
   for (int64_t r = s.row_begin; r < s.row_end; ++r) {
     const uint8_t* row = WeightRow(s, r);
     alignas(16) float lanes[kX][16];
@@ -242,15 +172,9 @@ void MatMulRows(const MatMulSlice& s) {
         hn::Store(hn::Zero(TagF32x4()), TagF32x4(), lanes[x] + i);
       }
     }
-    if constexpr (T::kGroup == 256) {
-      for (int64_t b = 0; b < n_groups; b += 4) {
-        AddSuperBlocks<T, kX>(row, b, Min(4, n_groups - b), a, lanes);
-      }
-    } else {
-      int64_t g = 0;
-      for (; g + 8 <= n_groups; g += 8) AddGroups<T, kX, true>(row, g, 8, a, lanes);
-      if (g < n_groups) AddGroups<T, kX, false>(row, g, n_groups - g, a, lanes);
-    }
+    int64_t g = 0;
+    for (; g + 8 <= n_groups; g += 8) AddGroups<T, kX, true>(row, g, 8, a, lanes);
+    if (g < n_groups) AddGroups<T, kX, false>(row, g, n_groups - g, a, lanes);
     float y[kX];
     for (int x = 0; x < kX; ++x) y[x] = TreeSumOf(lanes[x]);
     StoreRow<kX>(s, r, y);

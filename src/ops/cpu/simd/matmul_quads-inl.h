@@ -1,0 +1,229 @@
+// Integer form for few activation rows (decode) and types of group 256: four weight rows side by
+// side, as they lie in memory, unpacked in registers. A superblock of each is reduced to four
+// integers, which are the four rows' outputs, so that no width of a matrix leaves places empty.
+#ifndef HOLDFAST_OPS_CPU_SIMD_MATMUL_QUADS_INL_H_
+#define HOLDFAST_OPS_CPU_SIMD_MATMUL_QUADS_INL_H_
+
+#include "ops/cpu/simd/matmul_rows-inl.h"
+
+namespace holdfast::HF_KERNEL_SET {
+namespace {
+
+// Memory is asked for where the next four rows have what is in work; within long rows nearer.
+constexpr int64_t kNextQuadBytes = 16384, kWithinRowBytes = 1024;
+
+// Scales, minima and their float factors of one superblock in each of four weight rows.
+template <class T>
+struct QuadScales {
+  S16 scales[4], mins[4];
+  F32x4 d, m;  // m as it is multiplied: -dmin
+
+  HF_INLINE explicit QuadScales(const uint8_t* const* block) {
+    HF_UNROLL for (int i = 0; i < 4; ++i) T::Scales(block[i], &scales[i], &mins[i]);
+    d = hn::Mul(Halves4(block[0] + T::kD, block[1] + T::kD, block[2] + T::kD, block[3] + T::kD),
+                hn::Set(TagF32x4(), T::kDFactor));
+    if (!T::kMin) return;
+    m = hn::Neg(Halves4(block[0] + T::kM, block[1] + T::kM, block[2] + T::kM, block[3] + T::kM));
+  }
+
+  // For columns 64 c .. 64 c + 64 of row i.
+  template <int c>
+  HF_INLINE ScaleVec Of(int i) const {
+    return ScalesOf<c>(scales[i]);
+  }
+
+  // What the codes' offset adds to the dot of row i.
+  HF_INLINE VI32 Offset(int i, const int16_t* sums16) const {
+    return FromPairSums(DotS16(MulS16(scales[i], -T::kZ), sums16));
+  }
+
+  HF_INLINE I32x4 MinSums(const int16_t* sums16) const {
+    return ReducePairSums4(DotS16(mins[0], sums16), DotS16(mins[1], sums16),
+                           DotS16(mins[2], sums16), DotS16(mins[3], sums16));
+  }
+};
+
+#if HWY_MAX_BYTES == 64
+// Q4_K and Q5_K: the 16 bytes of each row are unpacked together, a row in each 128-bit lane.
+struct QuadKScales {
+  alignas(64) uint8_t scales[4][16];  // eight scales of a row and its eight minima
+  __m512i low_mins, high_mins;        // int16, each twice: for sums of 16 columns
+  F32x4 d, m;
+
+  HF_INLINE explicit QuadKScales(const uint8_t* const* block) {
+    const auto row = [&](int i) {
+      return _mm_loadu_si128(reinterpret_cast<const __m128i*>(block[i]));
+    };
+    __m512i head = _mm512_castsi128_si512(row(0));
+    head = _mm512_inserti32x4(head, row(1), 1);
+    head = _mm512_inserti32x4(head, row(2), 2);
+    head = _mm512_inserti32x4(head, row(3), 3);
+    // Words of a row: d and dmin; a: scales 0-3, b: minima 0-3, c: low bits of 4-7 of both. The two
+    // upper bits of 4-7 are above those of a and b.
+    const __m512i acbc = _mm512_srlv_epi32(
+        _mm512_shuffle_epi32(head, static_cast<_MM_PERM_ENUM>(0xed)), InEveryLane(0, 0, 0, 4));
+    const __m512i aabb =
+        _mm512_srli_epi32(_mm512_shuffle_epi32(head, static_cast<_MM_PERM_ENUM>(0xa5)), 2);
+    const __m512i six = _mm512_or_si512(
+        _mm512_and_si512(acbc, InEveryLane(0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f)),
+        _mm512_and_si512(aabb, InEveryLane(0, 0x30303030, 0, 0x30303030)));
+    _mm512_store_si512(scales, six);
+    const __m512i mins = _mm512_unpackhi_epi8(six, _mm512_setzero_si512());
+    low_mins = _mm512_unpacklo_epi16(mins, mins);
+    high_mins = _mm512_unpackhi_epi16(mins, mins);
+    const __m128i halves = _mm_shuffle_epi8(
+        FirstOfLanes(head), _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
+    const __m256 factors = _mm256_cvtph_ps(halves);
+    d = F32x4{_mm256_castps256_ps128(factors)};
+    m = hn::Neg(F32x4{_mm256_extractf128_ps(factors, 1)});
+  }
+
+  template <int c>
+  HF_INLINE ScaleVec Of(int i) const {
+    // Bytes 2 c and 2 c + 1 as int16.
+    const __m512i pick =
+        _mm512_inserti64x4(_mm512_set1_epi16(static_cast<int16_t>(0x8000 | 2 * c)),
+                           _mm256_set1_epi16(static_cast<int16_t>(0x8000 | (2 * c + 1))), 1);
+    const __m128i row = _mm_load_si128(reinterpret_cast<const __m128i*>(scales[i]));
+    return {_mm512_shuffle_epi8(_mm512_broadcast_i32x4(row), pick)};
+  }
+
+  HF_INLINE I32x4 MinSums(const int16_t* sums16) const {
+    const auto* sums = reinterpret_cast<const __m128i*>(sums16);
+    const __m512i low = _mm512_broadcast_i32x4(_mm_loadu_si128(sums));
+    const __m512i high = _mm512_broadcast_i32x4(_mm_loadu_si128(sums + 1));
+    __m512i sum = MaddPairs(_mm512_madd_epi16(low_mins, low), high_mins, high);
+    sum = _mm512_add_epi32(sum, _mm512_shuffle_epi32(sum, static_cast<_MM_PERM_ENUM>(0x4e)));
+    sum = _mm512_add_epi32(sum, _mm512_shuffle_epi32(sum, static_cast<_MM_PERM_ENUM>(0xb1)));
+    return I32x4{FirstOfLanes(sum)};
+  }
+
+ private:
+  static HF_INLINE __m512i InEveryLane(int a, int b, int c, int d) {
+    return _mm512_broadcast_i32x4(_mm_setr_epi32(a, b, c, d));
+  }
+  static HF_INLINE __m128i FirstOfLanes(__m512i v) {
+    const __m512i first = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    return _mm512_castsi512_si128(_mm512_permutexvar_epi32(first, v));
+  }
+};
+
+template <>
+struct QuadScales<TypeQ4_K> : QuadKScales {
+  using QuadKScales::QuadKScales;
+};
+template <>
+struct QuadScales<TypeQ5_K> : QuadKScales {
+  using QuadKScales::QuadKScales;
+};
+#endif
+
+template <class T, int c, int kX>
+HF_INLINE void AddChunk(const uint8_t* block, const ScaleVec& scale, const Activations<kX>& a,
+                        int64_t column, VI32* acc) {
+  const Codes64 codes = T::template Codes<c>(block);
+  HF_UNROLL for (int x = 0; x < kX; ++x) {
+    acc[x] = DotScaled<T::kWide>(acc[x], codes, Load64(a.codes[x] + column + 64 * c), scale);
+  }
+}
+
+// lane = fma(float(sum), scale * da, lane) for the four rows.
+HF_INLINE void AddToLane(I32x4 sum, F32x4 scale, float da, float* lane) {
+  const TagF32x4 d;
+  const F32x4 factor = hn::Mul(scale, hn::Set(d, da));
+  hn::Store(hn::MulAdd(hn::ConvertTo(d, sum), factor, hn::Load(d, lane)), d, lane);
+}
+
+// Superblock b of four rows; `ahead` bytes behind it lies what is prefetched.
+template <class T, int kX>
+HF_INLINE void QuadStep(const uint8_t* const* block, int64_t b, int64_t ahead,
+                        const Activations<kX>& a, float (*lanes)[16][4]) {
+  const QuadScales<T> scales(block);
+  VI32 sums[4][kX];
+  HF_UNROLL for (int i = 0; i < 4; ++i) {
+    Prefetch<T::kBlockBytes>(block[i] + ahead);
+    HF_UNROLL for (int x = 0; x < kX; ++x) {
+      if constexpr (T::kZ != 0) {
+        sums[i][x] = scales.Offset(i, a.sums16[x] + b * 16);
+      } else {
+        sums[i][x] = hn::Zero(kI32);
+      }
+    }
+    AddChunk<T, 0, kX>(block[i], scales.template Of<0>(i), a, b * 256, sums[i]);
+    AddChunk<T, 1, kX>(block[i], scales.template Of<1>(i), a, b * 256, sums[i]);
+    AddChunk<T, 2, kX>(block[i], scales.template Of<2>(i), a, b * 256, sums[i]);
+    AddChunk<T, 3, kX>(block[i], scales.template Of<3>(i), a, b * 256, sums[i]);
+  }
+  HF_UNROLL for (int x = 0; x < kX; ++x) {
+    const float da = a.scales[x][b];
+    float* lane = lanes[x][b % 16];
+    AddToLane(Reduce4(sums[0][x], sums[1][x], sums[2][x], sums[3][x]), scales.d, da, lane);
+    if constexpr (T::kMin) AddToLane(scales.MinSums(a.sums16[x] + b * 16), scales.m, da, lane);
+  }
+}
+
+// TreeSum of the four rows; lanes from n_lanes (a power of two) on are +0.
+HF_INLINE F32x4 SumQuad(const float (*lanes)[4], int n_lanes) {
+  const TagF32x4 d;
+  F32x4 l[8];
+  if (n_lanes == 1) return hn::Load(d, lanes[0]);
+  HF_UNROLL for (int i = 0; i < 8; ++i) {
+    if (i < n_lanes / 2) {
+      l[i] = hn::Add(hn::Load(d, lanes[i]), hn::Load(d, lanes[i + n_lanes / 2]));
+    }
+  }
+  for (int n = n_lanes / 4; n > 0; n /= 2) {
+    for (int i = 0; i < n; ++i) l[i] = hn::Add(l[i], l[i + n]);
+  }
+  return l[0];
+}
+
+// Stores outputs of weight rows r .. r + n (n <= 4), from those of all kX term rows.
+template <int kX>
+HF_INLINE void StoreQuad(const MatMulSlice& s, int64_t r, int64_t n, const F32x4* y) {
+  const TagF32x4 d;
+  const int n_terms = kX % 2 == 0 ? s.quantized.n_terms : 1;
+  for (int x = 0; x < kX; x += n_terms) {
+    const F32x4 sum = n_terms == 2 ? hn::Add(y[x], y[(x + 1) % kX]) : y[x];
+    float* out = s.y + x / n_terms * s.y_stride + r;
+    if (n == 4) {
+      hn::StoreU(sum, d, out);
+      continue;
+    }
+    float rows[4];
+    hn::StoreU(sum, d, rows);
+    memcpy(out, rows, static_cast<size_t>(n) * sizeof(float));
+  }
+}
+
+// y of all kX term rows for all weight rows of the slice.
+template <class T, int kX>
+void MatMulQuads(const MatMulSlice& s) {
+  const Activations<kX> a(s, 0);
+  const int64_t n_blocks = s.n_cols / 256;
+  int n_lanes = 1;
+  while (n_lanes < 16 && n_lanes < n_blocks) n_lanes *= 2;
+  const int64_t ahead = 4 * s.row_bytes <= kNextQuadBytes ? 4 * s.row_bytes : kWithinRowBytes;
+  for (int64_t r = s.row_begin; r < s.row_end; r += 4) {
+    const int64_t n_rows = Min(4, s.row_end - r);
+    const uint8_t* block[4];
+    // Past the last row it repeats.
+    HF_UNROLL for (int i = 0; i < 4; ++i) block[i] = WeightRow(s, r + Min(i, n_rows - 1));
+    alignas(64) float lanes[kX][16][4];
+    HF_UNROLL for (int x = 0; x < kX; ++x) {
+      for (int i = 0; i < n_lanes; ++i) hn::Store(hn::Zero(TagF32x4()), TagF32x4(), lanes[x][i]);
+    }
+    for (int64_t b = 0; b < n_blocks; ++b) {
+      QuadStep<T, kX>(block, b, ahead, a, lanes);
+      HF_UNROLL for (int i = 0; i < 4; ++i) block[i] += T::kBlockBytes;
+    }
+    F32x4 y[kX];
+    HF_UNROLL for (int x = 0; x < kX; ++x) y[x] = SumQuad(lanes[x], n_lanes);
+    StoreQuad<kX>(s, r, n_rows, y);
+  }
+}
+
+}  // namespace
+}  // namespace holdfast::HF_KERNEL_SET
+
+#endif  // HOLDFAST_OPS_CPU_SIMD_MATMUL_QUADS_INL_H_
