@@ -208,6 +208,85 @@ HF_INLINE Codes64 UnpackPairsOfBits(const uint8_t* p) {
   return r;
 }
 
+// 16 numbers of 32 bits, one for each weight row of a tile.
+struct U32x16 {
+  hn::Vec<TagU32> v[kV];
+
+  HF_INLINE void Store(void* to) const {
+    HF_UNROLL for (int i = 0; i < kV; ++i) {
+      hn::StoreU(v[i], kU32, static_cast<uint32_t*>(to) + i * kN);
+    }
+  }
+};
+
+HF_INLINE U32x16 And(const U32x16& a, uint32_t mask) {
+  U32x16 r;
+  HF_UNROLL for (int i = 0; i < kV; ++i) r.v[i] = hn::And(a.v[i], hn::Set(kU32, mask));
+  return r;
+}
+
+HF_INLINE U32x16 Or(const U32x16& a, const U32x16& b) {
+  U32x16 r;
+  HF_UNROLL for (int i = 0; i < kV; ++i) r.v[i] = hn::Or(a.v[i], b.v[i]);
+  return r;
+}
+
+HF_INLINE U32x16 Xor(const U32x16& a, uint32_t bits) {
+  U32x16 r;
+  HF_UNROLL for (int i = 0; i < kV; ++i) r.v[i] = hn::Xor(a.v[i], hn::Set(kU32, bits));
+  return r;
+}
+
+// Right for k > 0, left for k < 0.
+template <int k>
+HF_INLINE U32x16 Shift(const U32x16& a) {
+  U32x16 r;
+  HF_UNROLL for (int i = 0; i < kV; ++i) {
+    if constexpr (k < 0) {
+      r.v[i] = hn::ShiftLeft<-k>(a.v[i]);
+    } else {
+      r.v[i] = hn::ShiftRight<k>(a.v[i]);
+    }
+  }
+  return r;
+}
+
+// 16 bytes from every fourth of the rows, one to each 128-bit lane of a native vector.
+HF_INLINE hn::Vec<TagU32> LoadLanes(const uint8_t* const* row, int64_t offset) {
+#if HWY_ARCH_X86
+  const auto lane = [&](int i) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(row[4 * i] + offset));
+  };
+#if HWY_MAX_BYTES == 64
+  __m512i v = _mm512_castsi128_si512(lane(0));
+  v = _mm512_inserti32x4(v, lane(1), 1);
+  v = _mm512_inserti32x4(v, lane(2), 2);
+  return hn::Vec<TagU32>{_mm512_inserti32x4(v, lane(3), 3)};
+#else
+  return hn::Vec<TagU32>{_mm256_inserti128_si256(_mm256_castsi128_si256(lane(0)), lane(1), 1)};
+#endif
+#else
+  return hn::BitCast(kU32, hn::LoadU(kU8, row[0] + offset));
+#endif
+}
+
+// Four neighbouring dwords of 16 rows, from `offset` bytes on: dword j of all rows is out[j].
+HF_INLINE void LoadColumns4(const uint8_t* const* row, int64_t offset, U32x16* out) {
+  const hn::Repartition<uint64_t, TagU32> d64;
+  HF_UNROLL for (int i = 0; i < kV; ++i) {
+    const auto v0 = LoadLanes(row + i * kN, offset), v1 = LoadLanes(row + i * kN + 1, offset);
+    const auto v2 = LoadLanes(row + i * kN + 2, offset), v3 = LoadLanes(row + i * kN + 3, offset);
+    const auto lo01 = hn::BitCast(d64, hn::InterleaveLower(kU32, v0, v1));
+    const auto hi01 = hn::BitCast(d64, hn::InterleaveUpper(kU32, v0, v1));
+    const auto lo23 = hn::BitCast(d64, hn::InterleaveLower(kU32, v2, v3));
+    const auto hi23 = hn::BitCast(d64, hn::InterleaveUpper(kU32, v2, v3));
+    out[0].v[i] = hn::BitCast(kU32, hn::InterleaveLower(d64, lo01, lo23));
+    out[1].v[i] = hn::BitCast(kU32, hn::InterleaveUpper(d64, lo01, lo23));
+    out[2].v[i] = hn::BitCast(kU32, hn::InterleaveLower(d64, hi01, hi23));
+    out[3].v[i] = hn::BitCast(kU32, hn::InterleaveUpper(d64, hi01, hi23));
+  }
+}
+
 // Transposes 16 rows of n_dwords (a multiple of 4) 32-bit values, row_stride dwords apart, to
 // dst[n_dwords][16].
 HF_INLINE void TransposeDwords(const uint32_t* src, int row_stride, int n_dwords, uint32_t* dst) {

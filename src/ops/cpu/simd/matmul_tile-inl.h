@@ -6,13 +6,11 @@
 #ifndef HOLDFAST_OPS_CPU_SIMD_MATMUL_TILE_INL_H_
 #define HOLDFAST_OPS_CPU_SIMD_MATMUL_TILE_INL_H_
 
-#include "ops/cpu/simd/matmul_rows-inl.h"
+#include "ops/cpu/simd/tile_unpack-inl.h"
 
 namespace holdfast::HF_KERNEL_SET {
 namespace {
 
-// Columns of a tile; 2560 is the model's width, so most of its matrices are unpacked once per call.
-constexpr int kTileCols = 2560;
 // Term rows whose lanes are kept while the columns of wider matrices pass; even.
 constexpr int kTileX = 128;
 // Tiles that are multiplied together, so that an activation is loaded once for all.
@@ -21,125 +19,15 @@ constexpr int kTiles = HWY_MAX_BYTES == 64 ? 2 : 1;
 constexpr int kStepX = HWY_MAX_BYTES == 64 ? 6 : HWY_MAX_BYTES == 32 ? 4 : 8;
 constexpr int kSmallStepX = 4, kLeastStepX = 2;
 
-struct Tile {
-  alignas(64) uint8_t codes[kTileCols / 4][16][4];
-  alignas(64) int32_t scales[kTileCols / 16][16];    // types of group 256: per kSub columns
-  alignas(64) int16_t pairs[kTileCols / 32][16][2];  // minima or offsets, per 16 columns
-  alignas(64) float d[kTileCols / 32][16];           // per group
-  alignas(64) float m[kTileCols / 32][16];
-};
-
 struct TileScratch {
   Tile tiles[kTiles];
   alignas(64) float lanes[kTiles][(kTileX + kStepX) * 16 * 16];
-  alignas(64) uint8_t rows[16][64];
-  alignas(64) int16_t scales[16][16], pairs[16][16];
+  UnpackScratch unpack;
 };
 
 HF_INLINE TileScratch* Scratch() {
   static thread_local TileScratch scratch;
   return &scratch;
-}
-
-// The part of a weight matrix that a tile holds: up to 16 rows (fewer: the last one repeats).
-struct TileSource {
-  int64_t column = 0;  // first one
-  int n_cols = 0;
-  const uint8_t* row[16] = {};
-};
-
-template <class T, int c>
-HF_INLINE void UnpackSuperChunk(const TileSource& source, int64_t block, TileScratch* out,
-                                uint8_t (*codes)[16][4]) {
-  for (int r = 0; r < 16; ++r) {
-    Codes64 v = T::template Codes<c>(source.row[r] + block * T::kBlockBytes);
-    if (T::kWide && kWideOffset != 0) v = XorAll(v, 0x80);
-    Store64(v, out->rows[r]);
-  }
-  TransposeDwords(reinterpret_cast<const uint32_t*>(out->rows), 16, 16,
-                  reinterpret_cast<uint32_t*>(codes));
-}
-
-HF_INLINE void LoadHalves16(const TileSource& source, int64_t offset, float factor, float* out) {
-  for (int r = 0; r < 16; ++r) out[r] = LoadHalf(source.row[r] + offset) * factor;
-}
-
-// Scales of a superblock to one int32 per row for every kSub columns; minima or offsets to pairs.
-template <class T>
-HF_INLINE void UnpackSuperScales(const TileSource& source, int64_t block, TileScratch* out,
-                                 int32_t (*scales)[16], int16_t (*pairs)[16][2]) {
-  constexpr int kZ = T::kWide ? kWideOffset : T::kZ;
-  for (int r = 0; r < 16; ++r) {
-    S16 s, mins;
-    T::Scales(source.row[r] + block * T::kBlockBytes, &s, &mins);
-    StoreS16(s, out->scales[r]);
-    if (T::kMin) StoreS16(mins, out->pairs[r]);
-    if (kZ != 0) StoreS16(MulS16(s, -kZ), out->pairs[r]);
-  }
-  alignas(64) int32_t columns[8][16];
-  TransposeDwords(reinterpret_cast<const uint32_t*>(out->scales), 8, 8,
-                  reinterpret_cast<uint32_t*>(columns));
-  for (int g = 0; g < 8; ++g) {
-    HF_UNROLL for (int i = 0; i < kV; ++i) {
-      const VI32 two = hn::LoadU(kI32, columns[g] + i * kN);
-      const VI32 first = hn::ShiftRight<16>(hn::ShiftLeft<16>(two));
-      if (T::kSub == 32) {
-        hn::StoreU(first, kI32, scales[g] + i * kN);
-      } else {
-        hn::StoreU(first, kI32, scales[2 * g] + i * kN);
-        hn::StoreU(hn::ShiftRight<16>(two), kI32, scales[2 * g + 1] + i * kN);
-      }
-    }
-  }
-  if (T::kMin || kZ != 0) {
-    TransposeDwords(reinterpret_cast<const uint32_t*>(out->pairs), 8, 8,
-                    reinterpret_cast<uint32_t*>(pairs));
-  }
-}
-
-template <class T>
-HF_INLINE void UnpackSuperTile(const TileSource& source, TileScratch* out, Tile& tile) {
-  for (int i = 0; i < source.n_cols / 256; ++i) {
-    const int64_t block = source.column / 256 + i;
-    UnpackSuperChunk<T, 0>(source, block, out, tile.codes + 64 * i);
-    UnpackSuperChunk<T, 1>(source, block, out, tile.codes + 64 * i + 16);
-    UnpackSuperChunk<T, 2>(source, block, out, tile.codes + 64 * i + 32);
-    UnpackSuperChunk<T, 3>(source, block, out, tile.codes + 64 * i + 48);
-    UnpackSuperScales<T>(source, block, out, tile.scales + i * (256 / T::kSub), tile.pairs + 8 * i);
-    LoadHalves16(source, block * T::kBlockBytes + T::kD, T::kDFactor, tile.d[i]);
-    if (T::kMin) LoadHalves16(source, block * T::kBlockBytes + T::kM, -1.0f, tile.m[i]);
-  }
-}
-
-template <class T>
-HF_INLINE void UnpackGroupTile(const TileSource& source, TileScratch* out, Tile& tile) {
-  const int n_groups = source.n_cols / 32;
-  const int64_t first = source.column / 32;
-  for (int g = 0; g < n_groups; g += 2) {
-    const int g1 = g + 1 < n_groups ? g + 1 : g;
-    for (int r = 0; r < 16; ++r) {
-      Codes64 v = T::Codes(source.row[r], first + g, first + g1);
-      if (T::kWide && kWideOffset != 0) v = XorAll(v, 0x80);
-      Store64(v, out->rows[r]);
-      tile.d[g][r] = LoadHalf(T::D(source.row[r], first + g));
-      tile.d[g1][r] = LoadHalf(T::D(source.row[r], first + g1));
-      if constexpr (T::kMin) {
-        tile.m[g][r] = LoadHalf(T::M(source.row[r], first + g));
-        tile.m[g1][r] = LoadHalf(T::M(source.row[r], first + g1));
-      }
-    }
-    TransposeDwords(reinterpret_cast<const uint32_t*>(out->rows), 16, g1 == g ? 8 : 16,
-                    reinterpret_cast<uint32_t*>(tile.codes + 8 * g));
-  }
-}
-
-template <class T>
-void UnpackTile(const TileSource& source, TileScratch* out, Tile& tile) {
-  if constexpr (T::kGroup == 256) {
-    UnpackSuperTile<T>(source, out, tile);
-  } else {
-    UnpackGroupTile<T>(source, out, tile);
-  }
 }
 
 // acc[tile][x] += columns 4 k .. 4 k + 4 of the tiles times the codes at `offset`.
@@ -324,7 +212,7 @@ void TileBlock(const MatMulSlice& s, int64_t r0, int n_rows, int64_t j0, int64_t
     for (int t = 0; t < kTiles && !unpacked; ++t) {
       TileSource source{.column = column, .n_cols = n_cols};
       for (int i = 0; i < 16; ++i) source.row[i] = WeightRow(s, r0 + Min(16 * t + i, n_rows - 1));
-      UnpackTile<T>(source, scratch, scratch->tiles[t]);
+      UnpackTile<T>(source, &scratch->unpack, scratch->tiles[t]);
     }
     StepLanes lanes = {scratch->lanes[0], stride,
                        static_cast<int64_t>(sizeof scratch->lanes[0] / sizeof(float))};
