@@ -8,6 +8,13 @@
 
 namespace holdfast {
 
+namespace {
+
+constexpr int64_t kLongest = int64_t{1} << 22;  // tokens
+constexpr size_t kLatestTurns = 5;
+
+}  // namespace
+
 std::string_view CheckpointKindName(CheckpointKind kind) {
   switch (kind) {
     case CheckpointKind::kBeforeReply:
@@ -62,6 +69,17 @@ int64_t CheckpointPolicy::MaxCheckpoints(int64_t n_tokens) const {
   return static_cast<int64_t>(kv_bytes / static_cast<double>(running_bytes)) + 4;
 }
 
+int64_t CheckpointPolicy::Spare(int64_t n_tokens) const {
+  int64_t n_rungs = CountRungs(n_tokens - 1);
+  int64_t spare = MaxCheckpoints(n_tokens) - n_rungs - 2;
+  // Rungs lie ever further apart, up to where the pages between two pay for the second.
+  int64_t rung = NextRung(n_tokens - 1);
+  for (; rung < kLongest; rung = NextRung(rung)) {
+    spare = std::min(spare, MaxCheckpoints(rung + 1) - ++n_rungs - 2);
+  }
+  return spare;
+}
+
 int64_t CheckpointPolicy::Bound(int64_t n_shared) const {
   return std::max(min_gap, n_shared / ratio);
 }
@@ -113,11 +131,19 @@ namespace {
 class Thinning {
  public:
   Thinning(const CheckpointPolicy& policy, int64_t n_tokens, std::span<const CheckpointMark> kept)
-      : policy_(policy), n_tokens_(n_tokens), kept_(kept), dropped_(kept.size(), false) {}
+      : policy_(policy),
+        n_tokens_(n_tokens),
+        kept_(kept),
+        last_reply_(LastOf(CheckpointKind::kBeforeReply)),
+        beginning_(Beginning()),
+        dropped_(kept.size(), false) {}
 
   std::vector<size_t> Run() {
     // One at the live end shares its running state and takes no memory.
     n_left_ = std::ranges::count_if(kept_, [&](const auto& k) { return k.position < n_tokens_; });
+    if (n_left_ <= policy_.MaxCheckpoints(n_tokens_)) return {};
+    cover_limit_ =
+        policy_.CountRungs(n_tokens_ - 1) + std::max<int64_t>(policy_.Spare(n_tokens_), 0);
     for (size_t i : Order()) TryDrop(i);
     std::vector<size_t> result;
     for (size_t i = 0; i < kept_.size(); ++i) {
@@ -140,20 +166,45 @@ class Thinning {
   // Of all of them, those that are given up first in front.
   std::vector<size_t> Order() const {
     std::vector<size_t> order;
-    const size_t last_reply = LastOf(CheckpointKind::kBeforeReply);
-    const size_t beginning = Beginning();
-    for (CheckpointKind kind : {CheckpointKind::kBeforeReply, CheckpointKind::kTurnEnd,
-                                CheckpointKind::kMark, CheckpointKind::kLadder}) {
+    const auto add = [&](CheckpointKind kind, const auto& wanted) {
       for (size_t i = 0; i < kept_.size(); ++i) {
-        if (kept_[i].kind == kind && i != last_reply && i != beginning) order.push_back(i);
+        const bool apart = i == last_reply_ || i == beginning_;
+        if (kept_[i].kind == kind && !apart && wanted(i)) order.push_back(i);
       }
-    }
-    if (last_reply < kept_.size()) order.push_back(last_reply);
-    if (beginning < last_reply) order.push_back(beginning);
+    };
+    const auto any = [](size_t) { return true; };
+    const size_t recent = BeginOfLatestTurns();
+    const size_t last_mark = LastOf(CheckpointKind::kMark);
+    const auto is_edge = [&](size_t i) { return i == last_mark || IsFirstMarkWorthMuch(i); };
+    add(CheckpointKind::kBeforeReply, any);
+    add(CheckpointKind::kLadder, any);
+    add(CheckpointKind::kTurnEnd, [&](size_t i) { return i < recent; });
+    add(CheckpointKind::kMark, [&](size_t i) { return !is_edge(i); });
+    add(CheckpointKind::kTurnEnd, [&](size_t i) { return i >= recent; });
+    add(CheckpointKind::kMark, is_edge);
+    if (last_reply_ < kept_.size()) order.push_back(last_reply_);
+    if (beginning_ < last_reply_) order.push_back(beginning_);
     for (size_t i = kept_.size(); i-- > 0;) {
       if (kept_[i].kind == CheckpointKind::kSystem) order.push_back(i);
     }
     return order;
+  }
+
+  // The index from which on turn ends are those of the latest turns, the live end aside.
+  size_t BeginOfLatestTurns() const {
+    size_t n = 0;
+    for (size_t i = kept_.size(); i-- > 0;) {
+      if (kept_[i].kind != CheckpointKind::kTurnEnd || kept_[i].position >= n_tokens_) continue;
+      if (++n == kLatestTurns) return i;
+    }
+    return 0;
+  }
+
+  // A long document in front of many chats, say. Those behind it move with the talk.
+  bool IsFirstMarkWorthMuch(size_t i) const {
+    const auto first = std::ranges::find(kept_, CheckpointKind::kMark, &CheckpointMark::kind);
+    if (static_cast<size_t>(first - kept_.begin()) != i) return false;
+    return kept_[i].position - (i > 0 ? kept_[i - 1].position : 0) >= policy_.min_gap / 2;
   }
 
   size_t LastOf(CheckpointKind kind) const {
@@ -174,8 +225,36 @@ class Thinning {
   void TryDrop(size_t i) {
     if (n_left_ <= policy_.MaxCheckpoints(n_tokens_)) return;
     if (kept_[i].position >= n_tokens_ || !BoundHoldsWithout(i)) return;
+    const int64_t before = CoverSize();
     dropped_[i] = true;
-    --n_left_;
+    if (CoverSize() > std::max(before, cover_limit_)) {
+      dropped_[i] = false;
+    } else {
+      --n_left_;
+    }
+  }
+
+  // The fewest that keep the bound for themselves, beside the system's: what may never be given up.
+  // Ends of turns may stand in for a rung, but two of them for one only while there is room for
+  // that at every length to come. Where the bound has failed already, what is next counts.
+  int64_t CoverSize() const {
+    struct Step {
+      int64_t position, cost;
+    };
+    std::vector<Step> steps = {{0, 0}};
+    const auto cost_to = [&](int64_t position) {
+      int64_t cost = steps.back().cost;
+      for (const Step& step : steps) {
+        if (position - step.position <= policy_.Bound(position)) cost = std::min(cost, step.cost);
+      }
+      return cost;
+    };
+    for (size_t i = 0; i < kept_.size(); ++i) {
+      if (dropped_[i]) continue;
+      const bool stays = kept_[i].kind == CheckpointKind::kSystem || i == beginning_;
+      steps.push_back({kept_[i].position, cost_to(kept_[i].position) + (stays ? 0 : 1)});
+    }
+    return cost_to(policy_.NextRung(n_tokens_ - 1));
   }
 
   // Of the tokens between its neighbours. Behind the last one the next rung comes, if not the end.
@@ -193,8 +272,10 @@ class Thinning {
   const CheckpointPolicy& policy_;
   const int64_t n_tokens_;
   const std::span<const CheckpointMark> kept_;
+  const size_t last_reply_, beginning_;  // kept_.size(): there is none
   std::vector<bool> dropped_;
   int64_t n_left_ = 0;
+  int64_t cover_limit_ = 0;
 };
 
 }  // namespace

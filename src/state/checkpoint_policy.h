@@ -22,8 +22,11 @@
 
 namespace holdfast {
 
-// In the order in which they are given up, except that the latest kBeforeReply counts as a rung,
-// and the first one as kSystem where there is none.
+// Given up in this order: those before earlier replies; rungs that the others make needless; ends
+// of turns but for the latest five; marks but for the latest and a first one that saves much; the
+// ends of the latest turns; what is left of marks and rungs; the one before the latest reply; the
+// system's (or the first before a reply, where there is none). Of two places' kinds the higher one
+// counts.
 enum class CheckpointKind : uint8_t {
   kBeforeReply = 0,  // before the generation prompt
   kTurnEnd = 1,
@@ -46,6 +49,10 @@ struct CheckpointPolicy {
   std::vector<int64_t> Rungs(int64_t from, int64_t to) const;
   int64_t NextRung(int64_t position) const;    // the first one above
   int64_t CountRungs(int64_t n_tokens) const;  // in (0, n_tokens]
+  // What MaxCheckpoints leaves beside the rungs, a system checkpoint and one before the reply at
+  // this length and at every longer one; negative where the ladder does not fit. There must be a
+  // limit.
+  int64_t Spare(int64_t n_tokens) const;
   // Floor of (bytes of the pages of n tokens) / running_bytes, plus four.
   int64_t MaxCheckpoints(int64_t n_tokens) const;
   // The stated bound: at most this many of `n_shared` tokens are read again.

@@ -104,7 +104,7 @@ TEST(CheckpointPolicyTest, PlansMarksAndRungsOncePerPosition) {
   EXPECT_EQ(plan[3].position, 400);
 }
 
-TEST(CheckpointPolicyTest, DropsOldRepliesThenTurnEndsThenMarks) {
+TEST(CheckpointPolicyTest, DropsOldRepliesThenOldMarksThenTurnEnds) {
   CheckpointPolicy policy{.ratio = 2, .min_gap = 1000, .page_tokens = 1};
   policy.running_bytes = 1000;
   policy.kv_bytes_per_token = 0;  // four
@@ -118,8 +118,13 @@ TEST(CheckpointPolicyTest, DropsOldRepliesThenTurnEndsThenMarks) {
   EXPECT_EQ(ThinCheckpoints(policy, 60, kept), (std::vector<size_t>{2, 3}));
   kept.push_back({56, CheckpointKind::kMark});
   kept.push_back({57, CheckpointKind::kMark});
-  // Both turn ends and the older mark; the latest reply and the system checkpoint stay.
-  EXPECT_EQ(ThinCheckpoints(policy, 60, kept), (std::vector<size_t>{1, 2, 3, 5}));
+  // All marks but the latest and the older turn end; the latest reply and the system's stay.
+  EXPECT_EQ(ThinCheckpoints(policy, 60, kept), (std::vector<size_t>{1, 2, 3, 6}));
+  // A first mark behind a long document is worth more than ends of turns.
+  kept = {{10, CheckpointKind::kSystem},   {600, CheckpointKind::kMark},
+          {610, CheckpointKind::kTurnEnd}, {620, CheckpointKind::kTurnEnd},
+          {640, CheckpointKind::kMark},    {650, CheckpointKind::kBeforeReply}};
+  EXPECT_EQ(ThinCheckpoints(policy, 660, kept), (std::vector<size_t>{2, 3}));
 }
 
 TEST(CheckpointPolicyTest, WithoutASystemBlockTheFirstReplyStandsForIt) {
@@ -133,8 +138,71 @@ TEST(CheckpointPolicyTest, WithoutASystemBlockTheFirstReplyStandsForIt) {
                                       {50, CheckpointKind::kBeforeReply}};
   EXPECT_EQ(ThinCheckpoints(policy, 60, kept), (std::vector<size_t>{2}));
   for (int64_t at : {51, 52, 53, 54}) kept.push_back({at, CheckpointKind::kLadder});
-  // The other replies and turn ends; then a rung goes before the latest reply and the first.
-  EXPECT_EQ(ThinCheckpoints(policy, 60, kept), (std::vector<size_t>{1, 2, 3, 5, 6}));
+  // Rungs that nothing needs first, then nothing more: the first reply, both turn ends, the latest.
+  EXPECT_EQ(ThinCheckpoints(policy, 60, kept), (std::vector<size_t>{2, 5, 6, 7, 8}));
+}
+
+// A talk in short turns behind a long system block, as it is computed: what is left of it when it
+// has `end` tokens, the last of which end a turn.
+std::vector<CheckpointMark> ShortTurns(const CheckpointPolicy& policy, int64_t system, int64_t turn,
+                                       int64_t end) {
+  std::vector<CheckpointMark> kept;
+  for (int64_t n = 0; n < end;) {
+    const int64_t to = n == 0 ? system + turn : n + turn;
+    const std::vector<CheckpointMark> marks = {{system, CheckpointKind::kSystem},
+                                               {to - turn / 2, CheckpointKind::kBeforeReply},
+                                               {to, CheckpointKind::kTurnEnd}};
+    for (const CheckpointMark& mark : PlanCheckpoints(policy, n, to, marks)) {
+      kept.push_back(mark);
+      const auto dropped = ThinCheckpoints(policy, mark.position, kept);
+      for (size_t i = dropped.size(); i-- > 0;) {
+        kept.erase(kept.begin() + static_cast<int64_t>(dropped[i]));
+      }
+    }
+    n = to;
+  }
+  return kept;
+}
+
+int64_t CountTurnEndsFrom(std::span<const CheckpointMark> kept, int64_t position) {
+  return std::ranges::count_if(kept, [&](const CheckpointMark& k) {
+    return k.kind == CheckpointKind::kTurnEnd && k.position >= position;
+  });
+}
+
+// Seven states are paid for; the first rung, which lies among the turns, is none of them.
+TEST(CheckpointPolicyTest, FiveTurnsBackIsTheEndOfATurnThatIsKept) {
+  CheckpointPolicy policy{.ratio = 8, .min_gap = 2048};
+  policy.running_bytes = 1'000'000;
+  policy.kv_bytes_per_token = 1550;  // 3.17 states at 2,048 tokens
+  for (int64_t end = 2100; end < 3300; end += 55) {
+    const auto kept = ShortTurns(policy, 1500, 55, end);
+    const int64_t n = kept.back().position;
+    ASSERT_GE(policy.MaxCheckpoints(n), 7);
+    EXPECT_EQ(CountTurnEndsFrom(kept, n - 5 * 55), 6) << "of " << n;
+    EXPECT_EQ(kept.front().kind, CheckpointKind::kSystem);
+  }
+}
+
+// Four states: the system's, the one before the reply, and two ends of turns beside the live one.
+TEST(CheckpointPolicyTest, ReleasedModelKeepsTwoTurnEndsInAShortTalk) {
+  const auto layout = StateLayout::Create(ReleasedConfig(), KvFormat::kInt8);
+  const CheckpointPolicy policy = ChooseCheckpointPolicy(*layout, 262'144).policy;
+  const auto kept = ShortTurns(policy, 1500, 55, 3000);
+  EXPECT_EQ(policy.MaxCheckpoints(kept.back().position), 4);
+  EXPECT_EQ(CountTurnEndsFrom(kept, kept.back().position - 2 * 55), 3);
+}
+
+TEST(CheckpointPolicyTest, WhatIsSpareIsSoAtEveryLengthToCome) {
+  CheckpointPolicy policy{.ratio = 2, .min_gap = 100, .page_tokens = 1};
+  policy.running_bytes = 1000;
+  policy.kv_bytes_per_token = 5;
+  // 4 + n / 200 states against rungs at 100, 200, 400, ... and two more: at 101 4 - 3, at 201 5 -
+  // 4, at 401 6 - 5, at 801 8 - 6, and more and more from there.
+  EXPECT_EQ(policy.Spare(50), 1);
+  EXPECT_EQ(policy.Spare(401), 1);
+  EXPECT_EQ(policy.Spare(402), 1);
+  EXPECT_EQ(policy.Spare(600), 2);
 }
 
 // 118 MB of running state against 14.2 KB (int8), 26.1 KB (f16) and 50.7 KB (f32) per token: by
@@ -163,13 +231,14 @@ TEST(CheckpointPolicyTest, SaysWhenEvenTheCoarsestLadderDoesNotFit) {
 
 TEST(CheckpointPolicyTest, GivesUpTheLeastUsefulThatTakesMemory) {
   CheckpointPolicy policy{.ratio = 2, .min_gap = 20, .page_tokens = 1};
-  // Without the rung at 20 tokens 1 to 39 would be read again for an edit at 40.
+  // Without the rung at 20 tokens 1 to 23 would be read again for an edit at 24. With that turn's
+  // end nobody needs the rung at 40.
   std::vector<CheckpointMark> kept = {{20, CheckpointKind::kLadder},
                                       {24, CheckpointKind::kTurnEnd},
                                       {40, CheckpointKind::kLadder},
                                       {44, CheckpointKind::kTurnEnd}};
-  EXPECT_EQ(CheckpointToGiveUp(policy, 44, kept), 1u);
-  kept.erase(kept.begin() + 1);
+  EXPECT_EQ(CheckpointToGiveUp(policy, 44, kept), 2u);
+  kept.erase(kept.begin() + 2);
   // The bound goes before a request fails.
   EXPECT_EQ(CheckpointToGiveUp(policy, 44, kept), 0u);
   EXPECT_EQ(CheckpointToGiveUp(policy, 44, std::span(kept).last(1)), std::nullopt);

@@ -36,7 +36,7 @@ export async function play(session) {
   known = session.rows.filter((row) => row.kind === 'extend').at(-1).prompt - 1;  // one token is always read
   usage = await ask();
   // A message further up is edited and sent again: all behind it is gone.
-  const back = marks.at(-4);
+  const back = marks.at(-5);  // five turns
   messages = messages.slice(0, back.n);
   known = back.known;
   kind = 'drop';
