@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <utility>
 
 namespace holdfast {
@@ -49,6 +50,14 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 MappedFile::~MappedFile() { Release(); }
+
+void MappedFile::AdviseRandom(std::span<const std::byte> part) {
+  // Whole pages of it; advice that is not taken costs only speed.
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<uintptr_t>(part.data()) + page - 1) / page * page;
+  const auto end = (reinterpret_cast<uintptr_t>(part.data()) + part.size()) / page * page;
+  if (begin < end) (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_RANDOM);
+}
 
 void MappedFile::Release() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);

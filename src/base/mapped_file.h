@@ -28,6 +28,8 @@ class MappedFile {
   size_t size() const { return size_; }
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   int fd() const { return fd_; }
+  // Nobody will read the bytes around a byte of `part` (of a mapping) next: nothing is read ahead.
+  static void AdviseRandom(std::span<const std::byte> part);
 
  private:
   MappedFile() = default;

@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
+#include "engine/expert_memory.h"
 #include "engine/sampling_params.h"
 #include "model/model.h"
 #include "ops/cpu/cpu_backend.h"
@@ -26,6 +28,8 @@ struct BenchModelOptions {
   std::string mtp_path;  // empty: what the trunk file has
   KvFormat kv_format = KvFormat::kInt8;
   CpuBackendOptions cpu;
+  ExpertMemory expert_memory;
+  std::optional<uint64_t> memory_limit_bytes;
   std::shared_ptr<Profile> profile;  // null: none
 };
 

@@ -37,7 +37,7 @@ Result<StateRoom> ReadRoom(const BenchOptions& options, const Model& model) {
   if (!available) {
     return ResourceExhaustedError("how much memory is free is unknown (" + host.limited_by + ")");
   }
-  const uint64_t taken = model.file().file_bytes() + kMinFreeBytes;
+  const uint64_t taken = WeightBytesInMemory(model) + kMinFreeBytes;
   return StateRoom{.page_bytes = model.layout().page_bytes(),
                    .running_bytes = model.layout().running_bytes(),
                    .page_tokens = model.layout().page_tokens(),
@@ -275,6 +275,9 @@ Status RunBench(const BenchOptions& options, const BenchListener& listener) {
   if (listener.on_header) listener.on_header(header);
   if (listener.on_note) {
     for (const std::string& note : plan.notes) listener.on_note(note);
+    if (const ExpertTier* tier = model->model()->expert_tier()) {
+      listener.on_note("experts: " + DescribeExperts(tier->stats()));
+    }
     if (header.machine.busy()) {
       listener.on_note(
           fmt::format("other processes take {:.0f}% of the CPUs: figures will be low and uncertain",

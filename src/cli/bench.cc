@@ -45,6 +45,7 @@ Result<BenchOptions> ToBenchOptions(const BenchCommandOptions& options) {
                          .kernels = engine.kernels,
                          .activations = engine.activations},
                  .profile = options.profile.Make()};
+  bench.model.expert_memory = engine.expert_memory;
   BenchRequest& request = bench.request;
   HF_RETURN_IF_ERROR(ReadCounts("--prefill", options.prefill, &request.prefill));
   HF_RETURN_IF_ERROR(ReadCounts("--depth", options.depth, &request.depths));
@@ -58,6 +59,7 @@ Result<BenchOptions> ToBenchOptions(const BenchCommandOptions& options) {
     const Result<uint64_t> limit = ParseSize(options.memory_limit);
     if (!limit.ok()) return InvalidArgumentError("--memory-limit: " + limit.status().message());
     bench.memory_limit_bytes = *limit;
+    bench.model.memory_limit_bytes = *limit;
   }
   HF_RETURN_IF_ERROR(request.Validate());
   return bench;

@@ -50,6 +50,14 @@ void AddModelFlags(CLI::App* app, ModelOptions* options) {
   app->add_option("--kernels", options->kernels,
                   "auto, scalar, avx2, avx512, avx512vnni or neon (same bits, other speed)")
       ->capture_default_str();
+  app->add_option("--expert-memory", options->expert_memory,
+                  "RAM for routed experts: a size, the others are read from the file when they are "
+                  "needed; all: all of them, mapped; auto: all where they fit (same replies)")
+      ->capture_default_str();
+  app->add_option(
+         "--expert-reader", options->expert_reader,
+         "what reads them: io_uring, pread (threads), or auto: io_uring where it may be had")
+      ->capture_default_str();
 }
 
 void AddEngineFlags(CLI::App* app, ModelOptions* options) {

@@ -1,5 +1,9 @@
 #include "cli/direct_model.h"
 
+#include <optional>
+
+#include "engine/expert_memory.h"
+
 namespace holdfast::cli {
 
 Result<DirectModel> LoadDirect(const ModelOptions& options, int64_t max_rows) {
@@ -12,6 +16,7 @@ Result<DirectModel> LoadDirect(const ModelOptions& options, int64_t max_rows) {
       direct.model,
       Model::Load(engine.model_path, {.kv_format = engine.kv_format, .max_rows = max_rows},
                   direct.backend.get()));
+  HF_RETURN_IF_ERROR(PlaceExperts(engine.expert_memory, std::nullopt, direct.model.get()));
   return direct;
 }
 

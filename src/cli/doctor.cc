@@ -124,7 +124,7 @@ void LookAtModel(const EngineOptions& options, const HostMemory& host,
       backend->get());
   if (!model.ok()) return add(Verdict::kBad, "model", model.status().message());
   const ModelConfig& config = (*model)->config();
-  const uint64_t weight_bytes = (*model)->file().file_bytes();
+  const uint64_t weight_bytes = WeightSizesOf(**model).file_bytes;
   add(Verdict::kGood, "model",
       fmt::format("{}: {} layers, {} experts, {:.0f} MB, {}", options.model_path, config.n_layers,
                   config.n_experts, static_cast<double>(weight_bytes) / kMb,
@@ -138,11 +138,16 @@ void LookAtModel(const EngineOptions& options, const HostMemory& host,
       fmt::format("a context of {} tokens, {} conversations at once\n{}", plan->ctx, plan->n_slots,
                   plan->table));
   for (const std::string& note : plan->notes) add(Verdict::kWarning, "plan", note);
-  if (host.available_bytes && weight_bytes > *host.available_bytes) {
+  if (plan->weights.arena_bytes > 0) {
+    const ExpertTierOptions tier{.arena_bytes = plan->weights.arena_bytes,
+                                 .reader = options.expert_memory.reader};
+    const Status status = (*model)->StreamExperts(tier);
+    if (!status.ok()) return add(Verdict::kBad, "experts", status.message());
+    add(Verdict::kGood, "experts", DescribeExperts((*model)->expert_tier()->stats()));
+  } else if (host.available_bytes && plan->weights.mapped_bytes > *host.available_bytes) {
     add(Verdict::kWarning, "model",
         "the weights do not fit into the memory that is free: they will be read from the disk "
-        "again "
-        "and again, which is slow");
+        "again and again, which is slow (--expert-memory auto)");
   }
 }
 

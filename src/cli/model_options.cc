@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <regex>
 
+#include "cli/cache_options.h"
 #include "cli/find_model.h"
 
 namespace holdfast::cli {
@@ -28,6 +29,20 @@ Status ReadDraft(const std::string& text, int* max_drafts) {
   }
   return InvalidArgumentError(
       fmt::format("--draft: '{}', wanted auto, off or 0 to {}", text, DraftPolicy::kMaxDepth));
+}
+
+Status ReadExpertMemory(const ModelOptions& options, ExpertMemory* memory) {
+  const Result<ReaderKind> reader = ParseReaderKind(options.expert_reader);
+  if (!reader.ok()) return NameFlag("--expert-reader", reader.status());
+  memory->reader = *reader;
+  if (options.expert_memory == "auto") return OkStatus();
+  memory->kind = ExpertMemory::Kind::kAll;
+  if (options.expert_memory == "all") return OkStatus();
+  const Result<uint64_t> bytes = ParseSize(options.expert_memory);
+  if (!bytes.ok()) return NameFlag("--expert-memory", bytes.status());
+  memory->kind = ExpertMemory::Kind::kSize;
+  memory->bytes = *bytes;
+  return OkStatus();
 }
 
 // Nobody asked for the file beside the model: one that does not fit is no reason not to start.
@@ -70,6 +85,7 @@ Result<EngineOptions> ToEngineOptions(const ModelOptions& options) {
   const Result<ActivationFormat> activations = ParseActivationFormat(options.activations);
   if (!activations.ok()) return NameFlag("--activations", activations.status());
   engine.activations = *activations;
+  HF_RETURN_IF_ERROR(ReadExpertMemory(options, &engine.expert_memory));
   HF_RETURN_IF_ERROR(engine.Validate());
   return engine;
 }

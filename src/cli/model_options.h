@@ -18,10 +18,12 @@ struct ModelOptions {
   std::string kv = "int8";
   std::string activations = "auto";
   std::string kernels = "auto";
-  std::string draft = "auto";         // auto, off, or guesses in a window
-  std::string draft_source = "auto";  // auto, mtp or lookup
-  std::string draft_norm = "flat";    // flat or per-stream
-  int64_t draft_vocab = 0;            // 0: all
+  std::string draft = "auto";          // auto, off, or guesses in a window
+  std::string draft_source = "auto";   // auto, mtp or lookup
+  std::string draft_norm = "flat";     // flat or per-stream
+  int64_t draft_vocab = 0;             // 0: all
+  std::string expert_memory = "auto";  // auto, all or SIZE
+  std::string expert_reader = "auto";  // auto, io_uring or pread
 };
 
 // Finds the files and parses the names. Errors name the flag.

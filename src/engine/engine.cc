@@ -95,6 +95,11 @@ Status Engine::Load(const Progress& progress) {
   std::vector<std::string> notes = std::move(plan_.notes);
   HF_ASSIGN_OR_RETURN(plan_, MakeMemoryPlan(PlanInput(options_, *model_, host)));
   plan_.notes.insert(plan_.notes.begin(), notes.begin(), notes.end());
+  if (plan_.weights.arena_bytes > 0) {
+    HF_RETURN_IF_ERROR(model_->StreamExperts(
+        {.arena_bytes = plan_.weights.arena_bytes, .reader = options_.expert_memory.reader}));
+    plan_.notes.push_back("experts: " + DescribeExperts(model_->expert_tier()->stats()));
+  }
   if (plan_.ctx > model_->config().context_length) {
     plan_.notes.push_back(
         fmt::format("context of {} tokens is beyond the {} the model was trained on", plan_.ctx,
@@ -318,6 +323,7 @@ ReuseInfo Engine::Explain(const std::vector<TokenId>& prompt) {
 EngineStatus Engine::status() {
   EngineStatus status{.cache = cache_->stats(), .host = guard_->last(), .relief = relief_->stats()};
   if (persistence_) status.store = persistence_->stats();
+  if (model_->expert_tier() != nullptr) status.experts = model_->expert_tier()->stats();
   const auto now = std::make_shared<std::promise<SchedulerStatus>>();
   std::future<SchedulerStatus> fresh = now->get_future();
   {

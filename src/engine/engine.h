@@ -15,6 +15,7 @@
 
 #include "base/host_memory.h"
 #include "base/memory_guard.h"
+#include "engine/expert_memory.h"
 #include "engine/generator.h"
 #include "engine/memory_plan.h"
 #include "engine/memory_relief.h"
@@ -49,6 +50,7 @@ struct EngineOptions {
   std::optional<uint64_t> cache_ram_bytes;  // none: auto
   uint64_t min_free_bytes = uint64_t{1} << 30;
   std::optional<uint64_t> memory_limit_bytes;
+  ExpertMemory expert_memory;  // --expert-memory, --expert-reader
   int64_t min_write_tokens = 0, min_read_tokens = 0;
   std::string store_dir;       // empty: nothing is kept on disk
   bool store_required = true;  // false: without it when it cannot be opened, which is said
@@ -75,6 +77,7 @@ struct EngineStatus {
   PersistenceStats store;
   HostMemory host;
   MemoryReliefStats relief;
+  std::optional<ExpertTierStats> experts;  // none: they are used where they are mapped
 };
 
 // A loaded model that answers requests: one thread runs all steps, everything else only queues.

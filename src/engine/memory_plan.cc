@@ -36,9 +36,8 @@ StateSizes SizesOf(const MemoryPlanInput& input) {
   return sizes;
 }
 
-// What state may take: what the host has, less the weights that are to stay in the page cache, our
-// scratch and what must stay free.
-Result<uint64_t> RoomForState(const MemoryPlanInput& input) {
+// What weights and state may take: what the host has, less our scratch and what must stay free.
+Result<uint64_t> Room(const MemoryPlanInput& input) {
   if (!input.host.available_bytes && !input.memory_limit_bytes) {
     return ResourceExhaustedError(
         fmt::format("how much memory is free is unknown ({}); say how much may be used with "
@@ -47,8 +46,40 @@ Result<uint64_t> RoomForState(const MemoryPlanInput& input) {
   }
   uint64_t room = input.host.available_bytes.value_or(*input.memory_limit_bytes);
   if (input.memory_limit_bytes) room = std::min(room, *input.memory_limit_bytes);
-  const uint64_t taken = input.weight_bytes + input.scratch_bytes + input.min_free_bytes;
+  const uint64_t taken = input.scratch_bytes + input.min_free_bytes;
   return room > taken ? room - taken : 0;
+}
+
+// Experts that fit beside one conversation of this many tokens (or those asked for) are mapped;
+// where they do not, conversations get a quarter of what the other weights leave.
+constexpr int64_t kLeastContext = 8192;
+
+Result<WeightPlan> ChooseWeights(const MemoryPlanInput& input, const StateSizes& sizes,
+                                 uint64_t room) {
+  const WeightSizes& weights = input.weights;
+  const uint64_t dense = weights.file_bytes - weights.table_bytes - weights.experts.file_bytes;
+  uint64_t least = sizes.Slot(std::min(input.trained_ctx, kLeastContext));
+  uint64_t share = std::max(least, room > dense ? (room - dense) / 4 : 0);
+  if (input.ctx > 0) {
+    least = input.n_slots * sizes.Slot(input.ctx) + input.cache_ram_bytes.value_or(0);
+    share = least;
+  }
+  return PlanWeights(input.expert_memory, weights, room, least, share);
+}
+
+std::string WeightLines(const MemoryPlanInput& input, const WeightPlan& plan) {
+  std::string text = fmt::format("  weights (mapped)      {:>12}\n", Size(plan.mapped_bytes));
+  if (plan.arena_bytes == 0) return text;
+  const int64_t n = input.weights.experts.n_experts;
+  text += fmt::format("  experts in memory     {:>12}  ({} of {}, {:.0f} %; the others are read)\n",
+                      Size(plan.arena_bytes), plan.n_slots, n,
+                      100.0 * static_cast<double>(plan.n_slots) / static_cast<double>(n));
+  if (plan.table_bytes > 0) {
+    text +=
+        fmt::format("  n-gram table          {:>12}  (mapped, not counted: few rows are used)\n",
+                    Size(plan.table_bytes));
+  }
+  return text;
 }
 
 }  // namespace
@@ -63,11 +94,13 @@ uint64_t StepScratchBytes(const ModelConfig& config, int64_t max_rows) {
 
 Result<MemoryPlan> MakeMemoryPlan(const MemoryPlanInput& input) {
   const StateSizes sizes = SizesOf(input);
-  HF_ASSIGN_OR_RETURN(const uint64_t room, RoomForState(input));
+  HF_ASSIGN_OR_RETURN(const uint64_t room_for_all, Room(input));
   MemoryPlan plan;
+  HF_ASSIGN_OR_RETURN(plan.weights, ChooseWeights(input, sizes, room_for_all));
+  const uint64_t weight_bytes = plan.weights.mapped_bytes + plan.weights.arena_bytes;
+  const uint64_t room = room_for_all > weight_bytes ? room_for_all - weight_bytes : 0;
   plan.ctx = input.ctx > 0 ? input.ctx : input.trained_ctx;
   plan.n_slots = input.n_slots;
-  plan.weight_bytes = input.weight_bytes;
   plan.scratch_bytes = input.scratch_bytes;
   plan.min_free_bytes = input.min_free_bytes;
   plan.available_bytes = input.host.available_bytes;
@@ -76,7 +109,7 @@ Result<MemoryPlan> MakeMemoryPlan(const MemoryPlanInput& input) {
     return fmt::format(
         "{} available ({}) - {} weights - {} scratch - {} to stay free = {} for conversations",
         input.host.available_bytes ? Size(*input.host.available_bytes) : "unknown",
-        input.host.limited_by.empty() ? "host" : input.host.limited_by, Size(input.weight_bytes),
+        input.host.limited_by.empty() ? "host" : input.host.limited_by, Size(weight_bytes),
         Size(input.scratch_bytes), Size(input.min_free_bytes), Size(room));
   };
   if (sizes.Slot(1) > room) {
@@ -115,16 +148,15 @@ Result<MemoryPlan> MakeMemoryPlan(const MemoryPlanInput& input) {
   }
 
   const uint64_t parked_30k = sizes.Slot(30000);
-  plan.table = fmt::format(
-      "  weights (mapped)      {:>12}\n"
+  plan.table = WeightLines(input, plan.weights);
+  plan.table += fmt::format(
       "  scratch               {:>12}\n"
       "  {:>2} slots of {:>7} tok {:>12}  (pages as they are needed, running state {} each)\n"
       "  parked conversations  {:>12}  (about {} of 30K tokens)\n"
       "  stays free            {:>12}\n"
       "  available             {:>12}  ({})\n",
-      Size(input.weight_bytes), Size(input.scratch_bytes), plan.n_slots, plan.ctx,
-      Size(plan.work_bytes), Size(sizes.running), Size(plan.cache_bytes),
-      plan.cache_bytes / parked_30k, Size(input.min_free_bytes),
+      Size(input.scratch_bytes), plan.n_slots, plan.ctx, Size(plan.work_bytes), Size(sizes.running),
+      Size(plan.cache_bytes), plan.cache_bytes / parked_30k, Size(input.min_free_bytes),
       input.host.available_bytes ? Size(*input.host.available_bytes) : "unknown",
       input.host.limited_by.empty() ? "host" : input.host.limited_by);
   return plan;

@@ -10,6 +10,7 @@
 
 #include "base/host_memory.h"
 #include "base/status.h"
+#include "engine/expert_memory.h"
 #include "state/cache_params.h"
 #include "state/layout.h"
 #include "weights/model_config.h"
@@ -20,7 +21,8 @@ struct MemoryPlanInput {
   HostMemory host;
   uint64_t min_free_bytes = 0;
   std::optional<uint64_t> memory_limit_bytes;  // operator's limit on this process
-  uint64_t weight_bytes = 0;                   // mapped; they want to stay in the page cache
+  WeightSizes weights;
+  ExpertMemory expert_memory;
   uint64_t scratch_bytes = 0;
   const StateLayout* trunk = nullptr;
   const StateLayout* draft = nullptr;  // null: none
@@ -35,8 +37,9 @@ struct MemoryPlan {
   int n_slots = 0;
   uint64_t work_bytes = 0;   // pages and running states of bound conversations
   uint64_t cache_bytes = 0;  // of parked ones
+  WeightPlan weights;
   // What it was made of, as in the input.
-  uint64_t weight_bytes = 0, scratch_bytes = 0, min_free_bytes = 0;
+  uint64_t scratch_bytes = 0, min_free_bytes = 0;
   std::optional<uint64_t> available_bytes;  // at start; none: unknown
   std::vector<std::string> notes;           // what was reduced, and why
   std::string table;                        // for people

@@ -31,7 +31,7 @@ class MemoryPlanTest : public ::testing::Test {
   MemoryPlanInput Input(uint64_t available) const {
     return {.host = {.total_bytes = available, .available_bytes = available, .limited_by = "host"},
             .min_free_bytes = kGiB,
-            .weight_bytes = 2 * kGiB,
+            .weights = {.file_bytes = 2 * kGiB},
             .scratch_bytes = kGiB / 8,
             .trunk = &layout_,
             .trained_ctx = 262144,
@@ -62,7 +62,7 @@ TEST_F(MemoryPlanTest, SlotsAreReducedBeforeTheStartFails) {
 TEST_F(MemoryPlanTest, ThirtyTwoGiBPromisedInAFourGiBContainerAreClampedWithTheArithmetic) {
   MemoryPlanInput input = Input(4 * kGiB);
   input.host.limited_by = "/sys/fs/cgroup/memory.max";
-  input.weight_bytes = kGiB / 4;
+  input.weights.file_bytes = kGiB / 4;
   input.ctx = 8192;
   input.n_slots = 1;
   input.cache_ram_bytes = 32 * kGiB;
@@ -104,6 +104,33 @@ TEST_F(MemoryPlanTest, ALimitCountsAlsoWhereTheHostHasMore) {
   const auto plan = MakeMemoryPlan(input);
   ASSERT_TRUE(plan.ok());
   EXPECT_LE(plan->work_bytes + plan->cache_bytes, 5 * kGiB);
+}
+
+// As large as the released model in four bits, in 32 GiB.
+TEST_F(MemoryPlanTest, ExpertsThatDoNotFitGetThreeQuartersOfWhatOtherWeightsLeave) {
+  MemoryPlanInput input = Input(32 * kGiB);
+  input.weights = {.file_bytes = 69 * kGiB,
+                   .table_bytes = 24 * kGiB,
+                   .experts = {.n_experts = 24576,
+                               .file_bytes = 40 * kGiB,
+                               .slot_bytes = 40 * kGiB / 24576 + 12288}};
+  const auto plan = MakeMemoryPlan(input);
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  const uint64_t left = 32 * kGiB - kGiB - kGiB / 8 - 5 * kGiB;
+  EXPECT_EQ(plan->weights.mapped_bytes, 5 * kGiB);
+  EXPECT_LE(plan->weights.arena_bytes, left - left / 4);
+  EXPECT_GT(plan->weights.arena_bytes, left - left / 4 - input.weights.experts.slot_bytes);
+  EXPECT_LE(plan->weights.arena_bytes + plan->work_bytes + plan->cache_bytes, left);
+  EXPECT_THAT(plan->table, HasSubstr("experts in memory        19.4"));
+  EXPECT_THAT(plan->table, HasSubstr("n-gram table             24.00 GiB  (mapped, not counted"));
+
+  // A context that was asked for comes first.
+  input.ctx = 262144;
+  const auto asked = MakeMemoryPlan(input);
+  ASSERT_TRUE(asked.ok()) << asked.status().ToString();
+  EXPECT_EQ(asked->ctx, 262144);
+  EXPECT_EQ(asked->n_slots, 4);
+  EXPECT_LT(asked->weights.arena_bytes, plan->weights.arena_bytes);
 }
 
 }  // namespace

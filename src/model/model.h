@@ -189,6 +189,7 @@ class Model {
   std::vector<Layer> layers_;
   std::unique_ptr<DraftHead> draft_;
   std::vector<ExpertLayer> expert_layers_;
+  WeightView ngram_table_;
   std::unique_ptr<ExpertTier> tier_;
   std::unique_ptr<Scratch> scratch_;
   // What a window's log holds and how it is committed.

@@ -175,6 +175,14 @@ Status Model::LoadLayer(int index, const LayerWeights& weights, const StateLayou
 Status Model::StreamExperts(const ExpertTierOptions& options) {
   HF_CHECK(tier_ == nullptr);
   HF_ASSIGN_OR_RETURN(tier_, ExpertTier::Create(expert_layers_, options));
+  // Reading ahead would bring in the experts beside a tensor, and rows of the n-gram table that
+  // nobody asked for.
+  for (const ExpertLayer& layer : expert_layers_) {
+    for (const WeightView* view : {&layer.gate, &layer.up, &layer.down}) {
+      MappedFile::AdviseRandom(view->tensor->data);
+    }
+  }
+  if (ngram_table_.exists()) MappedFile::AdviseRandom(ngram_table_.tensor->data);
   return OkStatus();
 }
 
@@ -190,6 +198,7 @@ Status Model::LoadWeights() {
     HF_RETURN_IF_ERROR(LoadLayer(i, weights.layers[i], layout_, &layers_[i]));
   }
   for (const LayerWeights& layer : weights.layers) {
+    if (layer.ple) ngram_table_ = layer.ple->table;
     expert_layers_.push_back({layer.moe.gate, layer.moe.up, layer.moe.down, file_.get()});
   }
   if (weights.mtp) {

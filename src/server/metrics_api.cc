@@ -75,6 +75,28 @@ void AddRelief(const MemoryReliefStats& s, Families* f) {
   }
 }
 
+void AddExperts(const ExpertTierStats& s, Families* f) {
+  f->Gauge("holdfast_expert_slots", "Experts that have a place in memory", s.n_slots);
+  f->Gauge("holdfast_experts_resident", "Experts in memory", s.n_resident);
+  f->Gauge("holdfast_experts", "Experts of the model", s.n_experts);
+  const auto each = [&](const char* name, const char* help, const auto& value) {
+    for (size_t i = 0; i < s.layers.size(); ++i) {
+      f->Counter(name, help, static_cast<double>(value(s.layers[i])), "layer", std::to_string(i));
+    }
+  };
+  using Layer = ExpertTierStats::Layer;
+  each("holdfast_expert_hits_total", "Uses of experts that were in memory",
+       [](const Layer& l) { return l.n_hits; });
+  each("holdfast_expert_late_total", "Uses of experts that were being read ahead",
+       [](const Layer& l) { return l.n_late; });
+  each("holdfast_expert_misses_total", "Uses of experts that had to be read",
+       [](const Layer& l) { return l.n_misses; });
+  each("holdfast_expert_read_bytes_total", "Bytes of experts read from the model's file",
+       [](const Layer& l) { return l.bytes_read; });
+  each("holdfast_expert_stall_seconds_total", "Time in which steps waited for experts",
+       [](const Layer& l) { return l.stall_seconds; });
+}
+
 void AddStore(const PersistenceStats& s, Families* f) {
   f->Counter("holdfast_store_saves_total", "Saves", s.n_saves);
   f->Counter("holdfast_store_failed_saves_total", "Saves that failed", s.n_failed_saves);
@@ -112,6 +134,7 @@ HttpReply HandleMetrics(const ServicePtr& model, const HttpRequest&) {
     families.Counter("holdfast_guesses_right_total", "Of them right", drafts[i].n_accepted, "depth",
                      std::to_string(i + 1));
   }
+  if (status.experts) AddExperts(*status.experts, &families);
   AddCache(status.cache, &families);
   AddRelief(status.relief, &families);
   if (model->engine->persistence() != nullptr) AddStore(status.store, &families);

@@ -70,7 +70,8 @@ Json PlanJson(const MemoryPlan& plan) {
   Json json;
   json["n_slots"] = plan.n_slots;
   json["n_ctx"] = plan.ctx;
-  json["weight_bytes"] = plan.weight_bytes;
+  json["weight_bytes"] = plan.weights.mapped_bytes;
+  json["expert_bytes"] = plan.weights.arena_bytes;
   json["scratch_bytes"] = plan.scratch_bytes;
   json["work_bytes"] = plan.work_bytes;
   json["cache_bytes"] = plan.cache_bytes;

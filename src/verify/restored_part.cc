@@ -49,6 +49,7 @@ Json PlanOf(const VerifyOptions& options, const StageOptions& stage,
             const std::vector<Talk>& talks) {
   Json plan = {{"model", options.model_path},
                {"mtp", options.mtp_path},
+               {"expert_arena_bytes", options.expert_arena_bytes},
                {"kv", std::string(KvFormatName(options.kv_format))},
                {"threads", options.cpu.n_threads},
                {"kernels", options.cpu.kernels},
@@ -135,6 +136,7 @@ Status RunRestoredPart(const std::string& folder) {
   HF_ASSIGN_OR_RETURN(options.kv_format, ParseKvFormat(plan.at("kv").get<std::string>()));
   HF_ASSIGN_OR_RETURN(options.cpu.activations,
                       ParseActivationFormat(plan.at("activations").get<std::string>()));
+  options.expert_arena_bytes = plan.at("expert_arena_bytes").get<uint64_t>();
   options.cpu.n_threads = plan.at("threads").get<int>();
   options.cpu.kernels = plan.at("kernels").get<std::string>();
   HF_ASSIGN_OR_RETURN(const std::unique_ptr<Rig> rig, Rig::Create(options, options.cpu));

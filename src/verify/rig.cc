@@ -28,8 +28,14 @@ Result<std::unique_ptr<Rig>> Rig::Create(const VerifyOptions& options,
                       Model::Load(options.model_path,
                                   {.mtp_path = options.mtp_path, .kv_format = options.kv_format},
                                   rig->backend_.get()));
+  if (options.expert_arena_bytes > 0) HF_RETURN_IF_ERROR(rig->StreamExperts(options));
   HF_ASSIGN_OR_RETURN(rig->tokenizer_, TokenizerOf(*rig->model_));
   return rig;
+}
+
+Status Rig::StreamExperts(const VerifyOptions& options) {
+  return model_->StreamExperts(
+      {.arena_bytes = options.expert_arena_bytes, .reader = options.expert_memory.reader});
 }
 
 void Rig::Attach(Ledger* ledger) {

@@ -18,6 +18,8 @@ class Rig {
  public:
   static Result<std::unique_ptr<Rig>> Create(const VerifyOptions& options,
                                              const CpuBackendOptions& cpu);
+  // As the options say; before the first step.
+  Status StreamExperts(const VerifyOptions& options);
   // From here on every row that is computed goes into `ledger`, which must outlive the rig.
   void Attach(Ledger* ledger);
 

@@ -14,6 +14,8 @@ namespace holdfast {
 namespace {
 
 constexpr int kMostSlots = 8;
+// The one compared with, another one, and that of another process; each has its own experts.
+constexpr uint64_t kMostRigs = 3;
 
 std::string MiB(uint64_t bytes) {
   return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
@@ -27,11 +29,14 @@ std::string DescribePlan(const VerifyOptions& options, const VerifySizes& sizes,
   const uint64_t scratch = model.buffer_bytes();
   std::string text = fmt::format(
       "{} conversations of {} to {} random tokens (seed {}), replies of {}, half of them sampled\n"
-      "memory: weights {} (mapped, once), scratch {} (twice while another rig computes),\n"
+      "memory: weights {} (mapped, once), experts {}, scratch {} (twice while another rig "
+      "computes),\n"
       "        {} slots of {} tokens {}, parked {}; a running state is {}\n",
       sizes.prompts.size() + 1, *std::ranges::min_element(sizes.prompts), sizes.long_prompt,
-      options.seed, sizes.reply, MiB(model.file().file_bytes()), MiB(scratch), memory.n_slots,
-      sizes.ctx(), MiB(memory.work_bytes), MiB(memory.cache_bytes),
+      options.seed, sizes.reply, MiB(memory.weights.mapped_bytes),
+      memory.weights.arena_bytes == 0 ? "with them"
+                                      : MiB(memory.weights.arena_bytes) + " (for three rigs)",
+      MiB(scratch), memory.n_slots, sizes.ctx(), MiB(memory.work_bytes), MiB(memory.cache_bytes),
       MiB(model.layout().running_bytes() + (draft ? draft->running_bytes() : 0)));
   for (const std::string& note : memory.notes) text += "note: " + note + "\n";
   return text;
@@ -58,7 +63,8 @@ Result<ProofReport> RunVerify(const VerifyOptions& options, const VerifyProgress
                       MakeMemoryPlan({.host = ReadHostMemory(),
                                       .min_free_bytes = options.min_free_bytes,
                                       .memory_limit_bytes = options.memory_limit_bytes,
-                                      .weight_bytes = model.file().file_bytes(),
+                                      .weights = WeightSizesOf(model),
+                                      .expert_memory = options.expert_memory,
                                       .scratch_bytes = 2 * model.buffer_bytes(),
                                       .trunk = &layout,
                                       .draft = model.draft_layout(),
@@ -66,6 +72,11 @@ Result<ProofReport> RunVerify(const VerifyOptions& options, const VerifyProgress
                                       .ctx = sizes.ctx(),
                                       .n_slots = kMostSlots}));
   memory.cache_bytes = std::min(memory.cache_bytes, 2 * memory.work_bytes);
+  VerifyOptions rig_options = options;
+  rig_options.expert_arena_bytes = memory.weights.arena_bytes / kMostRigs;
+  if (rig_options.expert_arena_bytes > 0) {
+    HF_RETURN_IF_ERROR(rig->StreamExperts(rig_options));
+  }
   ProofReport report{.model = std::filesystem::path(options.model_path).filename().string(),
                      .plan = DescribePlan(options, sizes, model, memory),
                      .seed = options.seed};
@@ -74,7 +85,7 @@ Result<ProofReport> RunVerify(const VerifyOptions& options, const VerifyProgress
   Ledger ledger(&layout, model.draft_layout());
   rig->Attach(&ledger);
   HF_ASSIGN_OR_RETURN(const TempFolder temp, TempFolder::Create("verify"));
-  CaseContext context(options, sizes, rig.get(), &ledger, temp.path(), memory.n_slots,
+  CaseContext context(rig_options, sizes, rig.get(), &ledger, temp.path(), memory.n_slots,
                       memory.work_bytes, memory.cache_bytes);
   std::vector<VerifyCase> cases = AllCases(options);
   std::erase_if(

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "engine/expert_memory.h"
 #include "model/model.h"
 #include "ops/cpu/cpu_backend.h"
 #include "verify/ledger.h"
@@ -40,6 +41,9 @@ struct VerifyOptions {
   uint64_t seed = 1;                 // of the prompts
   uint64_t min_free_bytes = uint64_t{1} << 30;
   std::optional<uint64_t> memory_limit_bytes;
+  ExpertMemory expert_memory;
+  // Not 0: experts are read into an arena of so many bytes. RunVerify() sets it by the plan.
+  uint64_t expert_arena_bytes = 0;
   // A command that calls RunRestoredPart() with the path that is appended to it, in another
   // process. Empty: what is proved by a new process is proved in this one.
   std::vector<std::string> new_process;
