@@ -21,6 +21,7 @@
 #include "server/cors_policy.h"
 #include "server/http_server.h"
 #include "server/running_generations.h"
+#include "grammar/grammar_cache.h"
 
 namespace holdfast::cli {
 namespace {
@@ -79,6 +80,8 @@ class Service {
  public:
   Service(const ServeOptions& options, std::ostream& out)
       : options_(options),
+  text += fmt::format("  grammars of replies   {:>8} MiB  (at most, beside the above)\n",
+                      GrammarCache::BudgetBytes(engine.plan().n_slots) >> 20);
         out_(out),
         watchdog_([this](const std::string& name, milliseconds silent, const std::string& threads) {
           OnStall(name, silent, threads);

@@ -138,6 +138,10 @@ void Scheduler::MakeDrafts(std::vector<Turn>* turns) {
     Turn& turn = *guessing[i];
     turn.drafts = (*drafts)[i];
     turn.n_rows += static_cast<int64_t>(turn.drafts.size());
+    // A guess that the reply's format forbids cannot be right: its row would be for nothing.
+    if (auto& constraint = turn.active->constraint) {
+      turn.drafts.resize(static_cast<size_t>(constraint->CountAllowed(turn.drafts)));
+    }
     // A guess that was given up cost as much as one that was made.
     n_drafts += std::min<int64_t>(turn.drafts.size() + 1, turn.n_guesses);
   }

@@ -26,6 +26,7 @@ Result<std::shared_ptr<TokenGrammar>> GrammarCache::Get(const ReplyFormat& forma
     const auto known = std::ranges::find(entries_, key, &Entry::key);
     if (known != entries_.end()) {
       entries_.splice(entries_.begin(), entries_, known);
+      Trim();  // they grow while they are used
       return entries_.front().grammar;
     }
   }
@@ -33,6 +34,20 @@ Result<std::shared_ptr<TokenGrammar>> GrammarCache::Get(const ReplyFormat& forma
   auto compiled = std::make_shared<TokenGrammar>(std::move(grammar), Trie());
   const std::lock_guard lock(mutex_);
   entries_.push_front({std::move(key), compiled});
+  Trim();
+  return compiled;
+}
+
+int64_t GrammarCache::bytes() {
+  const std::lock_guard lock(mutex_);
+  int64_t bytes = 0;
+  for (const Entry& entry : entries_) {
+    bytes += entry.grammar->bytes() + static_cast<int64_t>(entry.key.size());
+  }
+  return bytes;
+}
+
+void GrammarCache::Trim() {
   int64_t bytes = 0;
   size_t n = 0;
   for (auto it = entries_.begin(); it != entries_.end(); ++it) {
@@ -42,7 +57,6 @@ Result<std::shared_ptr<TokenGrammar>> GrammarCache::Get(const ReplyFormat& forma
       break;
     }
   }
-  return compiled;
 }
 
 }  // namespace holdfast

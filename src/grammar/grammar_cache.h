@@ -20,11 +20,18 @@ namespace holdfast {
 // Threads: any.
 class GrammarCache {
  public:
-  static constexpr int64_t kMaxBytes = 64 << 20;  // beyond it the oldest are given up
+  static constexpr int64_t kMaxBytes = 64 << 20;  // beyond it those used longest ago are given up
   static constexpr size_t kMaxGrammars = 64;
 
   // `tokenizer` must outlive this object and what it gives.
   explicit GrammarCache(const Tokenizer* tokenizer) : tokenizer_(tokenizer) {}
+
+  // At most, with what `n_replies` at once may hold; the vocabulary's trie not counted.
+  static constexpr int64_t BudgetBytes(int n_replies) {
+    return kMaxBytes + n_replies * TokenGrammar::kMaxWorkedOutBytes;
+  }
+  // Of the grammars kept, now.
+  int64_t bytes();
 
   // The grammar of a format that constrains. Errors: those of CompileFormat.
   Result<std::shared_ptr<TokenGrammar>> Get(const ReplyFormat& format, std::string* where);
@@ -36,6 +43,8 @@ class GrammarCache {
   };
 
   std::shared_ptr<const TokenTrie> Trie();
+  // Gives up what is beyond the limits; all but the first may be. Needs mutex_.
+  void Trim();
 
   const Tokenizer* const tokenizer_;
   std::mutex mutex_;

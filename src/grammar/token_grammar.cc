@@ -31,17 +31,17 @@ TokenGrammar::TokenGrammar(Grammar grammar, std::shared_ptr<const TokenTrie> tri
 
 int64_t TokenGrammar::bytes() const {
   const std::lock_guard lock(mutex_);
-  const int64_t mask_bytes = trie_->vocab_size() / 8;
-  int64_t bytes = machine_.bytes() + static_cast<int64_t>(masks_.size()) * mask_bytes;
+  int64_t bytes = WorkedOutBytes();
   for (const GrammarState& s : grammar_.states) {
     bytes += static_cast<int64_t>(sizeof(s) + s.reads.size() * sizeof(s.reads[0]) +
                                   s.calls.size() * sizeof(s.calls[0]) + s.skips.size() * 4);
   }
-  for (const auto& [state, table] : tables_) {
-    bytes += mask_bytes + static_cast<int64_t>(table.leave.size() * sizeof(TokenId) +
-                                               table.by_count.size() * sizeof(table.by_count[0]));
-  }
   return bytes;
+}
+
+int64_t TokenGrammar::WorkedOutBytes() const {
+  const int64_t mask_bytes = trie_->vocab_size() / 8;
+  return machine_.bytes() + table_bytes_ + static_cast<int64_t>(masks_.size()) * mask_bytes;
 }
 
 TokenGrammar::Position TokenGrammar::After(Position position, TokenId token) {
@@ -53,11 +53,13 @@ TokenGrammar::Position TokenGrammar::After(Position position, TokenId token) {
 
 void TokenGrammar::ClearWhenLarge() {
   if (machine_.n_positions() < kManyPositions && tables_.size() < kManyTables &&
-      masks_.size() < kManyMasks && !machine_.overflowed()) {
+      masks_.size() < kManyMasks && WorkedOutBytes() <= kMaxWorkedOutBytes &&
+      !machine_.overflowed()) {
     return;
   }
   machine_.Clear();
   tables_.clear();
+  table_bytes_ = 0;
   masks_.clear();
   ++epoch_;
 }
@@ -114,6 +116,9 @@ const TokenGrammar::Table& TokenGrammar::TableOf(StateId state) {
     ++i;
   }
   std::ranges::sort(table.by_count, std::greater());
+  table_bytes_ += trie_->vocab_size() / 8 +
+                  static_cast<int64_t>(table.leave.size() * sizeof(table.leave[0]) +
+                                       table.by_count.size() * sizeof(table.by_count[0]));
   return table;
 }
 
@@ -205,6 +210,29 @@ bool Constraint::Advance(TokenId token) {
   tokens_.push_back(token);
   position_ = grammar_->After(position_, token);
   return position_ != GrammarMachine::kNowhere;
+}
+
+int64_t Constraint::CountAllowed(std::span<const TokenId> tokens) {
+  const TokenTrie& trie = grammar_->trie();
+  const std::lock_guard lock(grammar_->mutex_);
+  CatchUp();
+  bool in_thought = in_thought_;
+  TokenGrammar::Position position = position_;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (in_thought) {
+      if (!trie.thinking().Has(tokens[i])) return static_cast<int64_t>(i);
+      if (tokens[i] == trie.think_end()) in_thought = false;
+      continue;
+    }
+    if (position == GrammarMachine::kNowhere) return static_cast<int64_t>(i);
+    if (std::ranges::binary_search(trie.end_tokens(), tokens[i])) {
+      // Nothing follows an end.
+      return static_cast<int64_t>(i) + (grammar_->machine_.complete(position) ? 1 : 0);
+    }
+    position = grammar_->After(position, tokens[i]);
+    if (position == GrammarMachine::kNowhere) return static_cast<int64_t>(i);
+  }
+  return static_cast<int64_t>(tokens.size());
 }
 
 }  // namespace holdfast

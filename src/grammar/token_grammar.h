@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -31,7 +32,12 @@ class TokenGrammar {
   TokenGrammar(const TokenGrammar&) = delete;
   TokenGrammar& operator=(const TokenGrammar&) = delete;
 
+  // What one grammar remembers of what it has worked out: beyond it that is forgotten, between two
+  // tokens, and worked out again when needed.
+  static constexpr int64_t kMaxWorkedOutBytes = 32 << 20;
+
   const TokenTrie& trie() const { return *trie_; }
+  // The vocabulary's trie not counted, which all grammars share.
   int64_t bytes() const;
 
  private:
@@ -55,6 +61,7 @@ class TokenGrammar {
   bool AddTable(const Place& place, TokenMask* mask, std::vector<TokenId>* to_check);
   void AddWalk(Position position, TokenMask* mask);
   void ClearWhenLarge();
+  int64_t WorkedOutBytes() const;
 
   Grammar grammar_;
   std::map<RuleId, StateId> probes_;  // states that repeat a rule and count how often
@@ -62,6 +69,7 @@ class TokenGrammar {
   mutable std::mutex mutex_;
   GrammarMachine machine_;  // guarded by mutex_, as all below
   std::unordered_map<StateId, Table> tables_;
+  int64_t table_bytes_ = 0;
   std::unordered_map<Position, std::shared_ptr<const TokenMask>> masks_;
   uint64_t epoch_ = 0;  // of the machine's positions
 };
@@ -79,6 +87,8 @@ class Constraint {
   Result<const TokenMask*> Mask();
   // `token` has come. False when the mask did not have it; nothing may follow then.
   bool Advance(TokenId token);
+  // How many of `tokens`, from the front, may come one after the other. Nothing has come then.
+  int64_t CountAllowed(std::span<const TokenId> tokens);
   bool in_thought() const { return in_thought_; }
 
  private:

@@ -219,5 +219,52 @@ TEST(GrammarCacheTest, TheSameFormatIsCompiledOnce) {
   EXPECT_EQ(where, "schema");
 }
 
+// Guesses are counted up to the first that a mask would not have had, with nothing changed by it.
+TEST(TokenGrammarTest, CountsAsManyGuessesAsMayCome) {
+  const Tokenizer& tokenizer = DemoTokenizer();
+  const auto grammar =
+      Compiled(JsonFormat(R"({"properties":{"n":{"type":"integer"}},"required":["n"],
+                                               "additionalProperties":false})"));
+  const std::vector<TokenId> right = tokenizer.Encode(R"({"n":12})", AddedTokens::kNone);
+  const std::vector<TokenId> wrong = tokenizer.Encode(R"({"n":"x"})", AddedTokens::kNone);
+  const TokenId end = tokenizer.end_of_generation().front();
+  Constraint constraint(grammar, /*in_thought=*/false);
+  EXPECT_EQ(constraint.CountAllowed({}), 0);
+  EXPECT_EQ(constraint.CountAllowed(right), std::ssize(right));
+  int64_t n_right = 0;
+  {
+    Constraint walked(grammar, /*in_thought=*/false);
+    while ((*walked.Mask())->Has(wrong[n_right]) && walked.Advance(wrong[n_right])) ++n_right;
+  }
+  EXPECT_GT(n_right, 0);
+  EXPECT_EQ(constraint.CountAllowed(wrong), n_right);
+  std::vector<TokenId> ended = right;
+  ended.push_back(end);
+  ended.push_back(right.front());
+  EXPECT_EQ(constraint.CountAllowed(ended), std::ssize(right) + 1);
+  EXPECT_EQ(constraint.CountAllowed(std::vector<TokenId>{end}), 0);
+  for (const TokenId token : right) {
+    ASSERT_TRUE((*constraint.Mask())->Has(token));
+    ASSERT_TRUE(constraint.Advance(token));
+  }
+  EXPECT_EQ(constraint.CountAllowed(std::vector<TokenId>{end}), 1);
+  EXPECT_EQ(constraint.CountAllowed(right), 0);
+}
+
+TEST(TokenGrammarTest, GuessesMayLeaveTheThought) {
+  const Tokenizer& tokenizer = DemoTokenizer();
+  const auto grammar = Compiled(JsonFormat(R"({"type":"object"})"));
+  Constraint constraint(grammar, /*in_thought=*/true);
+  std::vector<TokenId> tokens = tokenizer.Encode("Well", AddedTokens::kNone);
+  const auto n_thought = std::ssize(tokens) + 1;
+  tokens.push_back(*DemoTrie()->think_end());
+  for (const TokenId token : tokenizer.Encode("\n\n{}", AddedTokens::kNone))
+    tokens.push_back(token);
+  EXPECT_EQ(constraint.CountAllowed(tokens), std::ssize(tokens));
+  tokens[static_cast<size_t>(n_thought)] = tokenizer.Encode("x", AddedTokens::kNone).front();
+  EXPECT_EQ(constraint.CountAllowed(tokens), n_thought);
+  EXPECT_TRUE(constraint.in_thought());
+}
+
 }  // namespace
 }  // namespace holdfast

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "grammar/grammar_cache.h"
 #include "server/api_error.h"
 #include "server/request_metrics.h"
 #include "server/state_api.h"
@@ -138,6 +139,10 @@ HttpReply HandleMetrics(const ServicePtr& model, const HttpRequest&) {
   AddCache(status.cache, &families);
   AddRelief(status.relief, &families);
   if (model->engine->persistence() != nullptr) AddStore(status.store, &families);
+  if (model->grammars != nullptr) {
+    families.Gauge("holdfast_grammar_bytes", "RAM of the grammars of formats that are kept",
+                   static_cast<double>(model->grammars->bytes()));
+  }
   // An occupancy that is not known is absent, never stale.
   if (status.host.available_bytes) {
     families.Gauge("holdfast_host_available_bytes", "RAM that the host could still give",
