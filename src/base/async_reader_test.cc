@@ -98,9 +98,9 @@ TEST_P(AsyncReaderTest, ReadsMorePiecesAtOnceThanAnyQueueHolds) {
 
 TEST_P(AsyncReaderTest, MayReadBeyondTheEndButNotMissWhatIsWanted) {
   MakeFile(3 * kBlock + 16);
-  const ReadRequest requests[] = {Request(1, 2, 2, kBlock + 16),  // all that is there
-                                  Request(2, 0, 4, 3 * kBlock + 17),
-                                  Request(3, 8, 1, 1)};  // beyond
+  ReadRequest requests[] = {Request(1, 2, 2, kBlock + 16),  // all that is there
+                            Request(2, 0, 4, 3 * kBlock + 17), Request(3, 8, 1, 1)};  // beyond
+  requests[1].data = memory_.get() + 100 * kBlock;  // the readers write at the same time
   reader_->Submit(requests);
   EXPECT_EQ(ErrorOf(1), 0);
   EXPECT_EQ(WordAt(3 * kBlock + 8), 3 * kBlock + 8);

@@ -339,6 +339,9 @@ Status Model::RunMoe(const Layer& layer, const StepRows& rows) {
                .n_used = config_.n_experts_used,
                .tier = tier_.get(),
                .tier_layer = layer.index};
+  if (tier_ && tier_->look_ahead() && layer.index + 1 < config_.n_layers) {
+    args.next_router = layers_[layer.index + 1].router;
+  }
   if (tap_) {
     args.router_logits = s.router_logits;
     args.router_ids = s.router_ids;

@@ -207,6 +207,8 @@ struct MoeArgs {
   // Not null: the experts' bytes come from here, as `tier_layer`, and never from the mapping.
   ExpertTier* tier = nullptr;
   int tier_layer = 0;
+  // With a tier, optional: the router of layer tier_layer + 1. What it makes of `u` is read ahead.
+  const Weight* next_router = nullptr;
   BufferRef router_logits;   // optional [n_rows, n_experts] f32
   BufferRef router_ids;      // optional [n_rows, n_used] i32, best first
   BufferRef router_weights;  // optional [n_rows, n_used] f32

@@ -25,7 +25,7 @@ ExpertResidency::ExpertResidency(int n_experts, int n_slots, double half_life)
 // Sums of powers of two are kept as logarithms: all of them fade alike, so that only uses change
 // their order.
 void ExpertResidency::Use(int expert, double now) {
-  const double use = OneUse(now);
+  const double use = now / half_life_;
   double& worth = worth_[expert];
   if (worth == kNever) {
     worth = use;
@@ -40,26 +40,17 @@ std::optional<int> ExpertResidency::LeastWorth() const {
   return free_.begin()->second;
 }
 
-std::optional<int> ExpertResidency::LeastWorthBelow(double worth) const {
-  if (free_.empty()) return std::nullopt;
-  const auto& [key, slot] = *free_.begin();
-  if (expert_of_[slot] >= 0 && key >= worth) return std::nullopt;
-  return slot;
-}
-
 void ExpertResidency::Hold(int slot) {
   const size_t n = free_.erase({key_[slot], slot});
   HF_CHECK(n == 1);
 }
 
-void ExpertResidency::Free(int slot, double at_least) {
+void ExpertResidency::Free(int slot) {
   const int expert = expert_of_[slot];
-  key_[slot] = expert < 0 ? kNever : std::max(worth_[expert], at_least);
+  key_[slot] = expert < 0 ? kNever : worth_[expert];
   const bool is_new = free_.emplace(key_[slot], slot).second;
   HF_CHECK(is_new);
 }
-
-void ExpertResidency::Free(int slot) { Free(slot, kNever); }
 
 void ExpertResidency::Place(int expert, int slot) {
   HF_CHECK(slot_of_[expert] < 0);

@@ -30,18 +30,11 @@ class ExpertResidency {
   void Use(int expert, double now);
   // log2 of the worth, in a scale that does not move with time; lowest() when never used.
   double Worth(int expert) const { return worth_[expert]; }
-  void SetWorth(int expert, double worth) { worth_[expert] = worth; }
-  // What one use at `now` would be worth.
-  double OneUse(double now) const { return now / half_life_; }
 
   // A slot is `held` (not to be given away) or free to go. An empty slot is free.
   // The free slot of least worth; none when all are held.
   std::optional<int> LeastWorth() const;
-  // Empty slots, or those whose expert is worth less than `worth`.
-  std::optional<int> LeastWorthBelow(double worth) const;
   void Hold(int slot);
-  // `at_least`: counts as worth so much while it waits for its first use.
-  void Free(int slot, double at_least);
   void Free(int slot);
 
   // The held slot now has this expert, which had none; its former one has none.

@@ -76,16 +76,5 @@ TEST(ExpertResidencyTest, AHeldSlotIsNotGivenAwayAndHistoryOutlivesResidence) {
   EXPECT_EQ(r.Worth(0), 0.0);
 }
 
-TEST(ExpertResidencyTest, ReadingAheadTakesOnlySlotsOfLessWorth) {
-  ExpertResidency r(3, 1, 10);
-  EXPECT_TRUE(r.LeastWorthBelow(-5).has_value()) << "an empty slot is always free to go";
-  UseNow(&r, 0, 20);
-  EXPECT_FALSE(r.LeastWorthBelow(2.0).has_value());
-  EXPECT_TRUE(r.LeastWorthBelow(2.1).has_value());
-  r.Hold(0);
-  r.Free(0, 7);  // counts as worth 7 until its first use
-  EXPECT_FALSE(r.LeastWorthBelow(6.9).has_value());
-}
-
 }  // namespace
 }  // namespace holdfast

@@ -74,6 +74,7 @@ Result<std::unique_ptr<ExpertTier>> ExpertTier::Create(std::vector<ExpertLayer> 
     HF_RETURN_IF_ERROR(tier->AddLayer(layer, options.direct));
   }
   tier->slot_bytes_ = SizesOf(layers).slot_bytes;
+  tier->look_ahead_ = options.look_ahead;
   HF_RETURN_IF_ERROR(tier->AllocateSlots(options.arena_bytes, options.half_life_steps));
   tier->counters_ = std::vector<Counters>(layers.size());
   const auto done = [t = tier.get()](uint64_t tag, int error) { t->ReadDone(tag, error); };
@@ -195,7 +196,7 @@ void ExpertTier::Sweep() {
     const SlotState state = slots_[slot].state.load(std::memory_order_acquire);
     if (state == SlotState::kReading) return false;
     if (state == SlotState::kFailed) ClearSlot(slot);
-    residency_->Free(slot, residency_->OneUse(now_));
+    residency_->Free(slot);
     return true;
   });
 }
@@ -329,8 +330,8 @@ void ExpertTier::Prefetch(int layer, std::span<const int32_t> experts) {
   const int first = layers_[layer].first_expert;
   for (const int32_t expert : experts) {
     if (residency_->SlotOf(first + expert) >= 0) continue;
-    const double worth = std::max(residency_->Worth(first + expert), residency_->OneUse(now_));
-    const auto slot = residency_->LeastWorthBelow(worth);
+    // A right guess takes the slot that the need would take a moment later.
+    const auto slot = residency_->LeastWorth();
     if (!slot) break;
     residency_->Hold(*slot);
     StartReading(layer, expert, *slot);

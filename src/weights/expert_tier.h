@@ -68,7 +68,8 @@ ExpertSizes SizesOf(std::span<const ExpertLayer> layers);
 struct ExpertTierOptions {
   uint64_t arena_bytes = 0;  // rounded down to whole slots, at most one for each expert
   ReaderKind reader = ReaderKind::kAuto;
-  bool direct = true;  // past the page cache, where the file system can
+  bool direct = true;      // past the page cache, where the file system can
+  bool look_ahead = true;  // whoever runs steps may call Prefetch()
   // Half life of an expert's worth in steps.
   double half_life_steps = 128;
   // Makes the reader; empty: MakeAsyncReader(). For tests.
@@ -123,10 +124,11 @@ class ExpertTier {
   // could not be read, or when a file is no longer what it was (then for good).
   Status Unpin();
 
-  // Begins to read those of `experts` that are missing, as far as slots are free of what is worth
-  // more; failures are the later Pin()'s. Also while a group is pinned.
+  // Begins to read those of `experts` that are missing, as far as there are slots that may go;
+  // failures are the later Pin()'s. Also while a group is pinned.
   void Prefetch(int layer, std::span<const int32_t> experts);
 
+  bool look_ahead() const { return look_ahead_; }
   ExpertTierStats stats() const;
 
  private:
@@ -168,6 +170,7 @@ class ExpertTier {
   std::vector<Layer> layers_;
   std::vector<std::unique_ptr<SourceFile>> sources_;
   uint64_t slot_bytes_ = 0;
+  bool look_ahead_ = true;
   std::unique_ptr<std::byte, UnmapArena> arena_;
   std::vector<Slot> slots_;
   std::vector<Counters> counters_;  // by layer

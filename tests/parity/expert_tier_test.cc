@@ -71,6 +71,25 @@ TEST_P(ExpertTierParityTest, AnyArenaAndReaderGiveTheSameBits) {
   }
 }
 
+TEST_P(ExpertTierParityTest, ReadingAheadSparesMissesAndChangesNoBit) {
+  const std::string path = Path(GetParam().file);
+  int64_t n_misses[2] = {};
+  std::vector<float> logits[2];
+  for (const bool look_ahead : {false, true}) {
+    TestModel m = TestModel::OnCpu(path, {.n_threads = 2}, Options());
+    const ExpertSizes sizes = SizesOf(m.model->expert_layers());
+    const uint64_t arena_bytes = sizes.slot_bytes * static_cast<uint64_t>(sizes.n_experts) / 2;
+    ASSERT_TRUE(
+        m.model->StreamExperts({.arena_bytes = arena_bytes, .look_ahead = look_ahead}).ok());
+    logits[look_ahead] = m.Logits(Tokens(m.model->config().vocab_size), /*chunk=*/1);
+    for (const auto& layer : m.model->expert_tier()->stats().layers) {
+      n_misses[look_ahead] += layer.n_misses;
+    }
+  }
+  EXPECT_EQ(std::memcmp(logits[0].data(), logits[1].data(), logits[0].size() * sizeof(float)), 0);
+  EXPECT_LT(n_misses[1], n_misses[0]);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Models, ExpertTierParityTest,
     testing::Values(TierCase{"tinyA-mix.gguf", ""}, TierCase{"tinyA-bf16.gguf", ""},

@@ -77,6 +77,8 @@ class CpuBackend : public Backend {
                 const int32_t* x_index, int64_t x_begin, int64_t n_x, int64_t row_begin,
                 int64_t row_end, float* y, int64_t y_stride) const;
   void RunProducts(const PreparedRows& rows, std::span<const Product> products);
+  // Has the tier read what the next layer's router would choose for `rows`, the input of this one.
+  void ReadAheadExperts(const MoeArgs& args, const PreparedRows& rows);
   // Rows a task of a product should take so that every thread gets several tasks.
   int64_t SliceRows(int64_t n_rows) const;
 

@@ -48,6 +48,20 @@ WeightView RowsOf(const WeightView& fused, int64_t first_row, int64_t n_rows) {
 
 }  // namespace
 
+void CpuBackend::ReadAheadExperts(const MoeArgs& args, const PreparedRows& rows) {
+  constexpr int64_t kMaxRows = 16;  // a guess for each; of many rows all experts are wanted anyway
+  if (args.n_rows > kMaxRows) return;
+  const int64_t n_experts = args.next_router->n_rows();
+  float* logits = scratch_.Get<float>(args.n_rows * n_experts);
+  const Product products[] = {{&args.next_router->view(), true, logits, n_experts}};
+  RunProducts(rows, products);
+  auto* ids = scratch_.Get<int32_t>(args.n_rows * args.n_used);
+  for (int64_t row = 0; row < args.n_rows; ++row) {
+    TopExperts(logits + row * n_experts, n_experts, args.n_used, ids + row * args.n_used);
+  }
+  args.tier->Prefetch(args.tier_layer + 1, std::span(ids, args.n_rows * args.n_used));
+}
+
 Status CpuBackend::Moe(const MoeArgs& args) {
   scratch_.Reset();
   const WeightView& down = args.down->view();
@@ -123,6 +137,7 @@ Status CpuBackend::Moe(const MoeArgs& args) {
   for (int64_t group = 0; group < n_active; group += n_group) {
     if (args.tier) {
       n_group = args.tier->Pin(args.tier_layer, std::span(active + group, n_active - group));
+      if (group == 0 && args.next_router) ReadAheadExperts(args, rows);
     }
     // Expert active[group + i] of a stack.
     const auto matrix = [&](const WeightView& stack, const std::byte* ExpertBytes::*part,
