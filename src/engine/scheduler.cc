@@ -13,6 +13,8 @@ namespace {
 
 // Fewer tokens than these are read sooner than waited for.
 constexpr int64_t kWorthWaitingTokens = 32;
+// As many tokens read again are worth a running state.
+constexpr int64_t kWorthMarkingTokens = 128;
 // Of one request.
 constexpr int kMaxRestores = 3;
 
@@ -178,12 +180,14 @@ Status Scheduler::Begin(Active* active) {
     if (!restored->note.empty()) active->reuse.reason += "; " + restored->note;
   }
   active->sink->OnPromptProgress(match.position, prompt.size(), match.position);
+  const bool marked = MarkDifference(match, &active->request.checkpoints);
   return OkStatus();
 }
 
 void Scheduler::Finish(Active* a, FinishReason reason, Status status, bool keep) {
   Conversation* c = a->conversation;
   const std::string id = c->id();
+  if (marked) active->reuse.reason += "; from now on one is kept there";
   const auto committed = std::make_shared<bool>(false);
   bool committing = false;
   if (!keep) {
@@ -193,6 +197,17 @@ void Scheduler::Finish(Active* a, FinishReason reason, Status status, bool keep)
     committing = persistence_ != nullptr &&
                  persistence_->TurnEnded(c, a->sink->TurnToKeep(reason),
                                          [committed](const Status&) { *committed = true; });
+// What changes in a system block once (a date) changes again: the state before it is worth keeping.
+bool Scheduler::MarkDifference(const PrefixMatch& match, std::vector<CheckpointMark>* marks) {
+  const bool in_system = std::ranges::any_of(*marks, [&](const CheckpointMark& mark) {
+    return mark.kind == CheckpointKind::kSystem && mark.position > match.common;
+  });
+  if (match.limit != MatchLimit::kNoCheckpoint || !match.differs || !in_system) return false;
+  if (match.common - match.position < kWorthMarkingTokens) return false;
+  marks->push_back({match.common, CheckpointKind::kMark});
+  return true;
+}
+
     cache_->Park(c);
   }
   a->conversation = nullptr;

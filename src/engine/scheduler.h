@@ -127,6 +127,7 @@ class Scheduler {
     std::vector<int32_t> output_rows;  // in the step; none: the prompt goes on
     std::optional<FinishReason> finish;
     Status status;  // of a finish with kError
+  static bool MarkDifference(const PrefixMatch& match, std::vector<CheckpointMark>* marks);
   };
   bool drafting() const { return options_.max_drafts != 0 && source_ != DraftSource::kAuto; }
   bool drafts_by_head() const { return drafting() && source_ == DraftSource::kMtp; }

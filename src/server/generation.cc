@@ -26,6 +26,11 @@ int64_t BytesOf(const GenerationEvent& event) {
 
 }  // namespace
 
+void AddReuseNote(const std::string& note, std::string* reason) {
+  if (note.empty()) return;
+  *reason += (reason->empty() ? "" : "; ") + note;
+}
+
 Generation::Generation(std::shared_ptr<const ModelService> model, ReplyAssembler assembler,
                        const Options& options)
     : model_(std::move(model)), options_(options), assembler_(std::move(assembler)) {
@@ -277,10 +282,7 @@ void Generation::OnFinish(const GenerateResult& result) {
     finished.result.reason = FinishReason::kMaxTokens;
   }
   AddEarlierPart(&finished.result);
-  if (!options_.reuse_note.empty()) {
-    std::string& reason = finished.result.reuse.reason;
-    reason += (reason.empty() ? "" : "; ") + options_.reuse_note;
-  }
+  AddReuseNote(options_.reuse_note, &finished.result.reuse.reason);
   if (model_->history != nullptr) model_->history->Add(finished.result);
   if (model_->metrics != nullptr) model_->metrics->Add(finished.result);
   if (model_->slots != nullptr) model_->slots->Use(result.conversation, options_.slot);

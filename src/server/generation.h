@@ -134,6 +134,9 @@ class Generation : public RequestSink, public std::enable_shared_from_this<Gener
   Status cancelled_;  // why, once it is
 };
 
+// Adds what was done to the prompt, if anything, to why it was reused so far.
+void AddReuseNote(const std::string& note, std::string* reason);
+
 }  // namespace holdfast
 
 #endif  // HOLDFAST_SERVER_GENERATION_H_

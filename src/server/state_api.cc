@@ -13,6 +13,7 @@
 #include "server/api_error.h"
 #include "server/chat_request.h"
 #include "server/field_reader.h"
+#include "server/generation.h"
 #include "server/json.h"
 #include "server/openai_chat.h"
 #include "server/openai_common.h"
@@ -179,7 +180,9 @@ HttpReply HandleExplain(const ServicePtr& model, const HttpRequest& request) {
   if (!prepared) return OpenAiErrorResponse(error);
   Json body;
   body["prompt_tokens"] = prepared->request.prompt.size();
-  body["reuse"] = ReuseJson(model->engine->Explain(prepared->request.prompt));
+  ReuseInfo reuse = model->engine->Explain(prepared->request.prompt);
+  AddReuseNote(prepared->note, &reuse.reason);
+  body["reuse"] = ReuseJson(reuse);
   return JsonResponse(body);
 }
 

@@ -59,6 +59,34 @@ TEST(ReuseTest, AReplyThatTheClientDropsIsReadAgainOnlyFromWhereItBegan) {
   EXPECT_EQ(again->tokens(), Alone(prompt + RandomTokens(9, 25), 8));
 }
 
+// Like a date in a system prompt.
+TEST(ReuseTest, WhereASystemBlockDiffersAStateIsKeptFromThenOn) {
+  auto engine = StartEngine({.ctx = 8192});
+  const auto before = RandomTokens(12, 1300), behind = RandomTokens(13, 200);
+  const auto ask = [&](TokenId day, int64_t question) {
+    const auto prompt = before + std::vector<TokenId>{day} + behind + RandomTokens(question, 40);
+    auto reply = std::make_shared<Reply>();
+    EXPECT_TRUE(engine
+                    ->Submit({.prompt = prompt,
+                              .max_tokens = 6,
+                              .ignore_eos = true,
+                              .checkpoints = {{1501, CheckpointKind::kSystem}}},
+                             reply)
+                    .ok());
+    reply->Wait();
+    EXPECT_EQ(reply->tokens(), Alone(prompt, 6));
+    return reply->Wait().reuse;
+  };
+  EXPECT_EQ(ask(21, 14).tokens_reused, 0);
+  const ReuseInfo second = ask(22, 15);
+  EXPECT_EQ(second.tokens_reused, 0);
+  EXPECT_EQ(second.first_difference, 1300);
+  EXPECT_NE(second.reason.find("from now on one is kept there"), std::string::npos)
+      << second.reason;
+  EXPECT_EQ(ask(23, 16).tokens_reused, 1300);
+  EXPECT_EQ(ask(23, 17).tokens_reused, 1501);
+}
+
 TEST(ReuseTest, IdenticalRequestsAtOnceReadThePromptOnce) {
   auto engine = StartEngine({.ctx = 8192, .n_slots = 4});
   const auto prompt = RandomTokens(10, 2000);

@@ -55,4 +55,9 @@ export async function play(session) {
   known = before.prompt - 12;  // less the end of the message, the turn of "x" and the mark of a reply
   kind = 'edit';
   for (let i = 0; i < 4; i += 1) await turn(question(i + 50));
+  // And another: by now it is known where the prompts differ.
+  messages[0] = system('2026-12-02');
+  known = before.prompt - 12;
+  kind = 'date';
+  await turn(question(60));
 }

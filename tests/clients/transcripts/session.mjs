@@ -21,7 +21,7 @@ export class Session {
     Object.assign(this, { name, url, restart, rows: [], failures: [] });
   }
 
-  // kind: first, extend, drop (whole turns), edit, compact, again, side. shared: tokens that this
+  // kind: first, extend, drop (whole turns), edit, compact, again, date (changed once more), side. shared: tokens that this
   // prompt has in common with earlier ones; turn: those of its longest turn (for the bound).
   async turn(kind, shared, usage, turn = 0) {
     if (![shared, turn, ...Object.values(usage)].every(Number.isFinite)) {
@@ -31,7 +31,7 @@ export class Session {
       read: usage.prompt - usage.cached, reply: usage.reply };
     this.rows.push(row);
     const again = shared - usage.cached;
-    const strict = kind === 'extend' || kind === 'drop' || kind === 'again';
+    const strict = ['extend', 'drop', 'again', 'date'].includes(kind);
     if (strict && usage.cached < 0.99 * shared) this.failures.push({ ...row, gate: '99 % of shared' });
     if ((kind === 'edit' || kind === 'compact') && again > boundOf(shared, turn)) {
       this.failures.push({ ...row, gate: `at most ${boundOf(shared, turn)} again` });
