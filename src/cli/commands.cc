@@ -180,7 +180,11 @@ Command ServeCommand(CLI::App* parent, std::shared_ptr<const ConfigSources> sour
                   "seconds running replies get after SIGTERM")
       ->capture_default_str();
   app->add_option("--stall-timeout", options->stall_timeout_s,
-                  "seconds without progress after which a step is reported and its requests fail")
+                  "seconds without progress after which a step is stuck: its requests fail and the "
+                  "engine is restarted")
+      ->capture_default_str();
+  app->add_option("--stall-restarts", options->stall_restarts,
+                  "restarts of the engine in an hour; at the next stuck step the server ends")
       ->capture_default_str();
   app->add_option("--max-body-mib", options->max_body_mib, "largest request body in MiB")
       ->capture_default_str();

@@ -2,32 +2,41 @@
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "base/thread_activity.h"
 #include "base/watchdog.h"
 #include "cli/loaded_model.h"
+#include "cli/restart.h"
 #include "cli/service_manager.h"
 #include "cli/stop_signals.h"
+#include "grammar/grammar_cache.h"
 #include "server/access_policy.h"
 #include "server/api.h"
 #include "server/cors_policy.h"
 #include "server/http_server.h"
 #include "server/running_generations.h"
-#include "grammar/grammar_cache.h"
 
 namespace holdfast::cli {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+
+constexpr milliseconds kLookEvery{200};
+constexpr std::chrono::hours kRestartWindow{1};
+constexpr seconds kRescueBound{60};
 
 AccessPolicy::Options AccessOptions(const ServeOptions& options) {
   return {.host = options.host,
@@ -45,6 +54,7 @@ Status Validate(const ServeOptions& options) {
   HF_RETURN_IF_ERROR(check("--port", options.port, 0, 65535));
   HF_RETURN_IF_ERROR(check("--shutdown-timeout", options.shutdown_timeout_s, 0, 3600));
   HF_RETURN_IF_ERROR(check("--stall-timeout", options.stall_timeout_s, 1, 86400));
+  HF_RETURN_IF_ERROR(check("--stall-restarts", options.stall_restarts, 0, 50));
   HF_RETURN_IF_ERROR(check("--max-body-mib", options.max_body_mib, 1, 1024));
   HF_RETURN_IF_ERROR(
       check("--max-connections-per-address", options.max_connections_per_address, -1, 1 << 20));
@@ -70,6 +80,8 @@ std::string Describe(const Engine& engine, const std::string& model_path) {
                       engine.backend().n_threads());
   text += fmt::format("context  {} tokens\n", engine.context_length());
   text += engine.plan().table;
+  text += fmt::format("  grammars of replies   {:>8} MiB  (at most, beside the above)\n",
+                      GrammarCache::BudgetBytes(engine.plan().n_slots) >> 20);
   for (const std::string& note : engine.plan().notes) text += "note: " + note + "\n";
   return text;
 }
@@ -78,28 +90,38 @@ std::string Describe(const Engine& engine, const std::string& model_path) {
 // HTTP server before the engine it asks.
 class Service {
  public:
-  Service(const ServeOptions& options, std::ostream& out)
+  Service(const ServeOptions& options, Restarts restarts, std::ostream& out)
       : options_(options),
-  text += fmt::format("  grammars of replies   {:>8} MiB  (at most, beside the above)\n",
-                      GrammarCache::BudgetBytes(engine.plan().n_slots) >> 20);
         out_(out),
+        restarts_(std::move(restarts)),
         watchdog_([this](const std::string& name, milliseconds silent, const std::string& threads) {
           OnStall(name, silent, threads);
         }) {}
 
   Status Open(const EngineOptions& engine_options);
-  // Until a signal comes or loading fails.
+  // Until a signal comes, loading fails or the engine is stuck.
   Status Run(StopSignals& signals);
 
  private:
   void Load(const EngineOptions& engine_options);
   void OnStall(const std::string& name, milliseconds silent, const std::string& threads);
-  // False: the engine has been silent for too long.
-  bool CheckSteps();
+  // Fails requests that nothing moves for. Returns for how long the engine has been in one step,
+  // when that is too long.
+  std::optional<milliseconds> CheckSteps();
+  // The engine is stuck: saves what can be saved and begins the program anew, or says why not.
+  // Does not return: destroying the engine would wait for the stuck thread.
+  [[noreturn]] void StartAnew(milliseconds silent, StopSignals& signals);
+  // Runs `work`, which may hang, for `bound` at most, and not on when a signal comes: its number,
+  // or 0.
+  static int RunBounded(const char* name, seconds bound, StopSignals& signals,
+                        const std::function<void()>& work);
   void Close();
 
   const ServeOptions& options_;
   std::ostream& out_;
+  Restarts restarts_;
+  std::chrono::steady_clock::time_point watching_since_, last_look_;  // of CheckSteps()
+  uint64_t bytes_read_ = 0;                                           // as above
   ModelState state_;
   RunningGenerations running_;
   Watchdog watchdog_;
@@ -117,6 +139,7 @@ Status Service::Open(const EngineOptions& engine_options) {
   HttpServerOptions http;
   http.host = options_.host;
   http.port = static_cast<uint16_t>(options_.port);
+  http.listening_socket = restarts_.listening_socket();
   http.limits.max_body_bytes = options_.max_body_mib << 20;
   http.limits.max_connections_per_address = options_.max_connections_per_address;
   if (options_.max_connections_per_address < 0) {
@@ -156,6 +179,7 @@ void Service::Load(const EngineOptions& engine_options) {
     service->running = &running_;
     service->settings = options_.settings;
     service->pin_billing_line = options_.pin_billing_line == "on";
+    service->n_restarts = restarts_.n_total();
     loaded_.service = service;
     state_.Set(service);
   } else {
@@ -173,19 +197,90 @@ void Service::OnStall(const std::string& name, milliseconds silent, const std::s
   if (n > 0) spdlog::error("{} requests have been failed because of it", n);
 }
 
-bool Service::CheckSteps() {
-  const auto silence = running_.silence();
-  if (!silence || *silence < seconds(options_.stall_timeout_s)) return true;
-  OnStall("the engine", *silence, DescribeThreads());
-  return false;
+std::optional<milliseconds> Service::CheckSteps() {
+  const auto now = std::chrono::steady_clock::now();
+  const auto since = [now](std::chrono::steady_clock::time_point time) {
+    return std::chrono::duration_cast<milliseconds>(now - time);
+  };
+  // A process that was stopped, or a host without any CPU to spare, is no stuck engine.
+  if (now - last_look_ > kLookEvery * 10) watching_since_ = now;
+  last_look_ = now;
+  if (!loading_done_ || loaded_.engine == nullptr) return std::nullopt;
+  // Nor is one that reads experts from a slow disk.
+  const uint64_t bytes_read = loaded_.engine->expert_bytes_read();
+  if (bytes_read != std::exchange(bytes_read_, bytes_read)) watching_since_ = now;
+  const seconds bound(options_.stall_timeout_s);
+  const milliseconds step = std::min(loaded_.engine->round_age(), since(watching_since_));
+  if (step >= bound) return step;
+  std::optional<milliseconds> silence = running_.silence();
+  if (const Persistence* store = loaded_.engine->persistence(); silence && store != nullptr) {
+    // Long restores and saves are waited for as long as they move.
+    silence = std::min(*silence, since(store->last_progress()));
+  }
+  if (silence && std::min(*silence, since(watching_since_)) >= bound) {
+    OnStall("the engine", *silence, DescribeThreads());
+  }
+  return std::nullopt;
+}
+
+int Service::RunBounded(const char* name, seconds bound, StopSignals& signals,
+                        const std::function<void()>& work) {
+  // Shared: what hangs outlives this function.
+  const auto done = std::make_shared<std::atomic<bool>>(false);
+  std::thread([name, done, work] {
+    ThreadActivity activity(name);
+    activity.Set("ending");
+    work();
+    *done = true;
+  }).detach();
+  const auto end = std::chrono::steady_clock::now() + bound;
+  while (!*done && std::chrono::steady_clock::now() < end) {
+    if (const int number = signals.WaitFor(milliseconds(50)); number != 0) return number;
+  }
+  return 0;
+}
+
+void Service::StartAnew(milliseconds silent, StopSignals& signals) {
+  OnStall("a step", silent, DescribeThreads());
+  const int64_t n_before = restarts_.CountSince(SteadySeconds() - kRestartWindow);
+  const bool may = n_before < options_.stall_restarts;
+  const std::string story =
+      may ? "restarting the engine after a step that did not end"
+          : fmt::format(
+                "a step does not end, and the engine has been restarted {} times within an hour "
+                "(--stall-restarts)",
+                n_before);
+  spdlog::error("{}", story);
+  manager_.Say(story);
+  state_.SetProgress({story, 0.0});
+  state_.Set(nullptr);
+  int signal_number = RunBounded("rescuer", kRescueBound, signals, [this] {
+    const int64_t n_left = loaded_.engine->SaveWithoutThread(
+        DeadlineExceededError("the step of this request did not end"), kRescueBound);
+    if (n_left > 0) spdlog::error("{} conversations could not be saved in time", n_left);
+  });
+  // Its copy keeps the port open: clients that come now are answered by the new program.
+  const int listening = ::dup(server_->listening_socket());
+  const auto close = [this] { server_->Shutdown(seconds(1)); };
+  if (signal_number == 0) signal_number = RunBounded("closer", seconds(15), signals, close);
+  if (may && signal_number == 0) {
+    restarts_.Add(SteadySeconds(), listening);
+    spdlog::default_logger()->flush();
+    const Status status = restarts_.Execute();
+    spdlog::error("the program could not be begun anew: {}", status.ToString());
+  }
+  manager_.Ending();
+  spdlog::shutdown();
+  std::_Exit(1);
 }
 
 Status Service::Run(StopSignals& signals) {
   bool announced = false;
   int signal_number = 0;
   while (signal_number == 0) {
-    signal_number = signals.WaitFor(milliseconds(200));
-    if (CheckSteps()) manager_.Alive();
+    signal_number = signals.WaitFor(kLookEvery);
+    if (const auto silent = CheckSteps()) StartAnew(*silent, signals);
+    manager_.Alive();
     if (!announced && !loading_done_) {
       const ModelState::Progress progress = state_.progress();
       manager_.Say(fmt::format("{} {:.0f} %", progress.phase, 100 * progress.fraction));
@@ -193,7 +288,10 @@ Status Service::Run(StopSignals& signals) {
     if (announced || !loading_done_) continue;
     if (!load_status_.ok()) break;
     announced = true;
-    const std::string ready = "ready on " + Url(options_, server_->port());
+    std::string ready = "ready on " + Url(options_, server_->port());
+    if (restarts_.n_total() > 0) {
+      ready += fmt::format(", engine restarted {} times after stuck steps", restarts_.n_total());
+    }
     out_ << Describe(*loaded_.engine, loaded_.service->model_id) << ready << std::endl;
     manager_.Ready(ready);
   }
@@ -238,10 +336,11 @@ Status RunServe(const ServeOptions& options, std::ostream& out) {
   engine_options.n_slots = options.slots;
   engine_options.profile = options.profile.Make();
   engine_options.step_target_ms = options.step_target_ms;
+  engine_options.in_step = options.in_step;
   HF_RETURN_IF_ERROR(engine_options.Validate());
   HF_RETURN_IF_ERROR(ApplyCacheOptions(options.cache, &engine_options));
   StopSignals signals;
-  Service service(options, out);
+  Service service(options, Restarts::TakeFromEnvironment(), out);
   HF_RETURN_IF_ERROR(service.Open(engine_options));
   const Status status = service.Run(signals);
   if (!status.ok() || !engine_options.profile) return status;

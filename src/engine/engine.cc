@@ -7,6 +7,7 @@
 #include <atomic>
 #include <future>
 
+#include "base/thread_activity.h"
 #include "engine/plan_input.h"
 #include "engine/reuse.h"
 #include "model/numerics.h"
@@ -173,7 +174,8 @@ Status Engine::Load(const Progress& progress) {
                                                    .n_slots = plan_.n_slots,
                                                    .step_target_ms = options_.step_target_ms,
                                                    .max_drafts = options_.max_drafts,
-                                                   .draft_source = options_.draft_source});
+                                                   .draft_source = options_.draft_source,
+                                                   .in_step = options_.in_step});
   progress("ready", 1.0);
   return OkStatus();
 }
@@ -360,8 +362,35 @@ void Engine::Shutdown(std::chrono::milliseconds timeout) {
   if (!status.ok()) spdlog::warn("shutdown: {}", status.ToString());
 }
 
+std::chrono::milliseconds Engine::round_age() const {
+  const std::lock_guard lock(mutex_);
+  if (!round_began_) return std::chrono::milliseconds(0);
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
+                                                               *round_began_);
+}
+
+uint64_t Engine::expert_bytes_read() const {
+  uint64_t bytes = 0;
+  if (model_->expert_tier() == nullptr) return bytes;
+  for (const auto& layer : model_->expert_tier()->stats().layers) bytes += layer.bytes_read;
+  return bytes;
+}
+
+int64_t Engine::SaveWithoutThread(const Status& why, std::chrono::milliseconds timeout) {
+  {
+    const std::lock_guard lock(mutex_);
+    draining_ = true;
+  }
+  // Stuck elsewhere than in a computation, it may hold or half change anything.
+  if (!scheduler_->TakeOver()) return persistence_ ? persistence_->WaitForSaves(timeout) : 0;
+  scheduler_->Abandon(why);
+  return persistence_ ? persistence_->Flush(timeout) : 0;
+}
+
 void Engine::Run() {
+  ThreadActivity activity("engine");
   for (;;) {
+    activity.Set("between two steps");
     std::vector<Arrival> arrivals;
     std::vector<RequestId> cancels;
     std::vector<std::function<void()>> tasks;
@@ -373,6 +402,7 @@ void Engine::Run() {
       tasks.swap(tasks_);
       attention_ = false;
       stop = stop_;
+      round_began_ = std::chrono::steady_clock::now();
     }
     for (Arrival& a : arrivals) {
       scheduler_->Add(a.id, std::move(a.request), std::move(a.sink));
@@ -393,10 +423,13 @@ void Engine::Run() {
       before_step_ = scheduler_->status();
       step_began_ = std::chrono::steady_clock::now();
     }
+    activity.Set("in a step");
     const StepResult result = scheduler_->Step();
 
     std::unique_lock lock(mutex_);
     n_waiting_ = scheduler_->n_waiting();
+    round_began_.reset();
+    activity.Set("waiting for work");
     const auto called = [&] {
       return stop_ || attention_ || !arrivals_.empty() || !cancels_.empty() || !tasks_.empty();
     };

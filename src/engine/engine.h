@@ -62,6 +62,7 @@ struct EngineOptions {
   // For how long a call waits for the end of a step or of a save.
   std::chrono::milliseconds patience = std::chrono::minutes(2);
   std::shared_ptr<Profile> profile;  // null: steps are not measured
+  std::function<void()> in_step;     // of tests: runs as part of every forward pass; may be null
 
   // Conversations carry state of the draft head.
   bool drafts_by_head() const { return max_drafts != 0 && draft_source != DraftSource::kLookup; }
@@ -118,6 +119,17 @@ class Engine : public Generator {
   // what is not on disk. Idempotent.
   void Shutdown(std::chrono::milliseconds timeout);
 
+  // For how long the engine's thread has been in one step, or in what is done between two; 0 while
+  // it waits for work. Any thread.
+  std::chrono::milliseconds round_age() const;
+  // Of routed experts, begun to be read by steps so far: what takes long but goes on. Any thread.
+  uint64_t expert_bytes_read() const;
+  // For when that does not end any more, before the process does: saves what can be saved without
+  // the thread, conversations it computes on as of their newest checkpoints, and fails all
+  // requests. Returns how many conversations were not saved in time; nothing but status() may be
+  // called afterwards, and the engine must not be destroyed.
+  int64_t SaveWithoutThread(const Status& why, std::chrono::milliseconds timeout);
+
   // Runs `fn` on the engine's thread between two steps and waits for it. kUnavailable once the
   // engine is shutting down, kDeadlineExceeded when the running step outlasts the patience: then
   // `fn` is not run.
@@ -150,7 +162,7 @@ class Engine : public Generator {
     GenerateRequest request;
     std::shared_ptr<RequestSink> sink;
   };
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable wake_;
   // Guarded by mutex_:
   std::vector<Arrival> arrivals_;
@@ -162,6 +174,7 @@ class Engine : public Generator {
   SchedulerStatus before_step_;
   std::chrono::steady_clock::time_point step_began_;
   bool draining_ = false, stop_ = false;
+  std::optional<std::chrono::steady_clock::time_point> round_began_;  // none: waits for work
   std::condition_variable drained_;
   bool idle_ = true;
 

@@ -76,7 +76,7 @@ Result<std::unique_ptr<Persistence>> Persistence::Create(const PersistenceOption
       [raw = p.get()](const Conversation& c, const StoredPrefix& prefix) {
         if (prefix.proof) raw->proofs_[c.id()][prefix.position] = *prefix.proof;
       },
-      options.wake);
+      options.wake, [raw = p.get()] { raw->last_progress_ = Clock::now(); });
   p->worker_ = std::thread([raw = p.get()] { raw->Work(); });
   p->identity_thread_ = std::thread([raw = p.get()] {
     const auto full =
@@ -281,6 +281,7 @@ Persistence::Done Persistence::Write(Job job) {
   add_state(n_live, StateKind::kLiveEnd, snapshot.running);
   request.source = [&](const PartRef& part,
                        const std::function<Status(std::span<const std::byte>)>& use) {
+    last_progress_ = Clock::now();
     const BlockReader& block =
         part.running ? RunningAt(snapshot, part.index) : snapshot.pages[part.index];
     Buffer* buffer = part.section == StateSection::kTrunk ? block.trunk() : block.draft();
@@ -348,14 +349,15 @@ int64_t Persistence::Flush(std::chrono::milliseconds timeout) {
   for (const Conversation* c : cache_->List()) {
     if (c->n_computed() > 0 && !cache_->OnDisk(*c)) Enqueue(*c);
   }
-  int64_t n_left;
-  {
-    std::unique_lock lock(mutex_);
-    drained_.wait_for(lock, timeout, [&] { return jobs_.empty() && !working_; });
-    n_left = static_cast<int64_t>(jobs_.size()) + (working_ ? 1 : 0);
-  }
+  const int64_t n_left = WaitForSaves(timeout);
   TakeInAll();
   return n_left;
+}
+
+int64_t Persistence::WaitForSaves(std::chrono::milliseconds timeout) {
+  std::unique_lock lock(mutex_);
+  drained_.wait_for(lock, timeout, [&] { return jobs_.empty() && !working_; });
+  return static_cast<int64_t>(jobs_.size()) + (working_ ? 1 : 0);
 }
 
 void Persistence::Renamed(const std::string& from, const std::string& to) {

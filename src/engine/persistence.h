@@ -98,6 +98,11 @@ class Persistence {
   // time.
   int64_t Flush(std::chrono::milliseconds timeout);
 
+  // Waits for the saves that have begun or stand in line; how many are left. Any thread.
+  int64_t WaitForSaves(std::chrono::milliseconds timeout);
+  // When a save or a restore last moved some bytes. Any thread.
+  std::chrono::steady_clock::time_point last_progress() const { return last_progress_; }
+
   int64_t durable_tokens(const std::string& id) const;  // any thread
   PersistenceStats stats() const;                       // any thread
 
@@ -146,6 +151,7 @@ class Persistence {
   std::map<std::string, int64_t> durable_;
   PersistenceStats stats_;
 
+  std::atomic<Clock::time_point> last_progress_ = Clock::now();
   std::atomic<bool> cancel_identity_{false};
   std::thread identity_thread_;
   std::thread worker_;

@@ -47,13 +47,14 @@ Status WithAllHostBytes(Backend* backend, std::span<Buffer* const> buffers,
 }  // namespace
 
 Restorer::Restorer(Store* store, Model* model, StateCache* cache, StateProver* prover,
-                   OnAdopted on_adopted, std::function<void()> wake)
+                   OnAdopted on_adopted, std::function<void()> wake, std::function<void()> on_part)
     : store_(store),
       model_(model),
       cache_(cache),
       prover_(prover),
       on_adopted_(std::move(on_adopted)),
-      wake_(std::move(wake)) {}
+      wake_(std::move(wake)),
+      on_part_(std::move(on_part)) {}
 
 Restorer::~Restorer() { stop_ = true; }
 
@@ -202,7 +203,9 @@ void Restorer::Read(Restore* job) {
     std::vector<Buffer*> buffers;
     for (const PartRef& part : parts) buffers.push_back(buffer_of(part));
     std::vector<std::span<std::byte>> views;
-    return WithAllHostBytes(model_->backend(), buffers, &views, fill);
+    Status status = WithAllHostBytes(model_->backend(), buffers, &views, fill);
+    on_part_();
+    return status;
   };
   job->loaded_ =
       store_->Load(*job->prefix_,

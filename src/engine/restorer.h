@@ -78,9 +78,10 @@ class Restorer {
   // A conversation is known to the cache, proved or without a proof.
   using OnAdopted = std::function<void(const Conversation&, const StoredPrefix&)>;
 
-  // All outlive it. `wake` is called from any thread when Tick() has something to do.
+  // All outlive it. `wake` is called from any thread when Tick() has something to do, `on_part`
+  // from the reading one whenever it has come further.
   Restorer(Store* store, Model* model, StateCache* cache, StateProver* prover, OnAdopted on_adopted,
-           std::function<void()> wake);
+           std::function<void()> wake, std::function<void()> on_part);
   // A running read ends with its next batch of parts.
   ~Restorer();
 
@@ -112,7 +113,7 @@ class Restorer {
   StateCache* const cache_;
   StateProver* const prover_;
   const OnAdopted on_adopted_;
-  const std::function<void()> wake_;
+  const std::function<void()> wake_, on_part_;
   std::deque<Job> queued_;  // found, wait for room and for the one that is read
   Job reading_;
 

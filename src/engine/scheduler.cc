@@ -92,6 +92,18 @@ void Scheduler::CancelAll(const Status& why) {
   while (!active_.empty()) Cancel(active_.back()->id, why);
 }
 
+void Scheduler::Abandon(const Status& why) {
+  for (const ActivePtr& a : active_) {
+    const Conversation& c = *a->conversation;
+    computed_on_.insert(computed_on_.end(), c.pages().begin(), c.pages().end());
+    computed_on_.push_back(c.running_block());
+  }
+  for (const ActivePtr& a : active_) Finish(a.get(), FinishReason::kError, why, /*keep=*/false);
+  for (const ActivePtr& w : waiting_) {
+    w->sink->OnFinish(ResultOf(*w, FinishReason::kError, why));
+  }
+}
+
 StepResult Scheduler::Step() {
   ReportCommitted();
   Admit();
@@ -168,35 +180,23 @@ Status Scheduler::Begin(Active* active) {
     cache_->UnregisterDisk(match.conversation);
     match = cache_->Find(prompt, named);
   }
+  const bool marked = MarkDifference(match, &active->request.checkpoints);
   HF_ASSIGN_OR_RETURN(active->conversation, cache_->Begin(match, prompt,
                                                           {.id = active->request.conversation,
                                                            .marks = active->request.checkpoints,
                                                            .with_draft = drafts_by_head()}));
   active->begun = Clock::now();
   active->reuse = ExplainMatch(match, prompt.size(), *tokenizer_);
+  if (marked) active->reuse.reason += "; from now on one is kept there";
   if (restored) {
     active->reuse.source = ReuseSource::kDisk;
     active->reuse.restore_ms = restored->ms;
     if (!restored->note.empty()) active->reuse.reason += "; " + restored->note;
   }
   active->sink->OnPromptProgress(match.position, prompt.size(), match.position);
-  const bool marked = MarkDifference(match, &active->request.checkpoints);
   return OkStatus();
 }
 
-void Scheduler::Finish(Active* a, FinishReason reason, Status status, bool keep) {
-  Conversation* c = a->conversation;
-  const std::string id = c->id();
-  if (marked) active->reuse.reason += "; from now on one is kept there";
-  const auto committed = std::make_shared<bool>(false);
-  bool committing = false;
-  if (!keep) {
-    cache_->ParkAtCheckpoint(c);
-  } else {
-    if (c->n_computed() > 0 && a->decoding()) cache_->TakeCheckpoint(c, CheckpointKind::kTurnEnd);
-    committing = persistence_ != nullptr &&
-                 persistence_->TurnEnded(c, a->sink->TurnToKeep(reason),
-                                         [committed](const Status&) { *committed = true; });
 // What changes in a system block once (a date) changes again: the state before it is worth keeping.
 bool Scheduler::MarkDifference(const PrefixMatch& match, std::vector<CheckpointMark>* marks) {
   const bool in_system = std::ranges::any_of(*marks, [&](const CheckpointMark& mark) {
@@ -208,6 +208,18 @@ bool Scheduler::MarkDifference(const PrefixMatch& match, std::vector<CheckpointM
   return true;
 }
 
+void Scheduler::Finish(Active* a, FinishReason reason, Status status, bool keep) {
+  Conversation* c = a->conversation;
+  const std::string id = c->id();
+  const auto committed = std::make_shared<bool>(false);
+  bool committing = false;
+  if (!keep) {
+    cache_->ParkAtCheckpoint(c);
+  } else {
+    if (c->n_computed() > 0 && a->decoding()) cache_->TakeCheckpoint(c, CheckpointKind::kTurnEnd);
+    committing = persistence_ != nullptr &&
+                 persistence_->TurnEnded(c, a->sink->TurnToKeep(reason),
+                                         [committed](const Status&) { *committed = true; });
     cache_->Park(c);
   }
   a->conversation = nullptr;

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
@@ -22,6 +23,7 @@
 #include "engine/generator.h"
 #include "engine/persistence.h"
 #include "engine/sampler.h"
+#include "engine/step_gate.h"
 #include "engine/step_planner.h"
 #include "grammar/token_grammar.h"
 #include "model/model.h"
@@ -37,6 +39,7 @@ struct SchedulerOptions {
   int max_drafts = -1;  // guesses in a window: -1 as many as pay, 0 none, else always that many
   DraftSource draft_source = DraftSource::kAuto;
   float min_draft_probability = 0.5f;  // a chain of the head's guesses ends below it
+  std::function<void()> in_step;       // of tests: runs as part of every forward pass; may be null
 };
 
 struct SlotStatus {
@@ -83,6 +86,13 @@ class Scheduler {
   void ReportCommitted(bool all = false);
   SchedulerStatus status() const;
 
+  // From another thread, when a step does not end: true when the engine's thread is in a
+  // computation of the model. It does not come out of it any more; the caller takes its place, for
+  // what does not compute, and must not destroy anything.
+  bool TakeOver() { return gate_.Take(); }
+  // After that: fails all requests and parks what they had as of the newest checkpoints.
+  void Abandon(const Status& why);
+
  private:
   using Clock = std::chrono::steady_clock;
   struct Active {
@@ -117,6 +127,7 @@ class Scheduler {
   // OK: bound. kUnavailable: later. Others: the request failed.
   Status Begin(Active* active);
   bool WorthWaiting(const PrefixMatch& match) const;
+  static bool MarkDifference(const PrefixMatch& match, std::vector<CheckpointMark>* marks);
   // What one request does in a step.
   struct Turn {
     Active* active = nullptr;
@@ -127,7 +138,6 @@ class Scheduler {
     std::vector<int32_t> output_rows;  // in the step; none: the prompt goes on
     std::optional<FinishReason> finish;
     Status status;  // of a finish with kError
-  static bool MarkDifference(const PrefixMatch& match, std::vector<CheckpointMark>* marks);
   };
   bool drafting() const { return options_.max_drafts != 0 && source_ != DraftSource::kAuto; }
   bool drafts_by_head() const { return drafting() && source_ == DraftSource::kMtp; }
@@ -136,6 +146,7 @@ class Scheduler {
   void MakeDrafts(std::vector<Turn>* turns);
   Result<std::vector<std::vector<TokenId>>> Guess(std::span<Turn* const> turns);
   Buffer* LogOf(Active* active);
+  Status Compute(const Batch& batch);
   std::vector<const Conversation*> AddProofRows(std::span<const Turn> turns, Batch* batch) const;
   void RunStep(std::vector<Turn>* turns);
   void TakeTokens(Turn* turn, std::span<float> logits);
@@ -163,6 +174,8 @@ class Scheduler {
   DraftPolicy draft_policy_;
   std::vector<std::unique_ptr<Buffer>> free_logs_;
   std::vector<float> logits_, mixed_;
+  StepGate gate_;
+  std::vector<BlockPtr> computed_on_;  // by a thread that does not come back
   int64_t n_steps_ = 0;
   double last_step_ms_ = 0.0;
 };

@@ -115,8 +115,9 @@ Result<std::vector<std::vector<TokenId>>> Scheduler::Guess(std::span<Turn* const
     }
   }
   if (!drafts_by_head()) return found;
-  return model_->Draft(
-      sequences, static_cast<float>(draft_policy_.MinProbability(options_.min_draft_probability)));
+  const auto least =
+      static_cast<float>(draft_policy_.MinProbability(options_.min_draft_probability));
+  return gate_.Run([&] { return model_->Draft(sequences, least); });
 }
 
 // Guesses are only worth time: without them the step is the ordinary one.
@@ -137,11 +138,11 @@ void Scheduler::MakeDrafts(std::vector<Turn>* turns) {
   for (size_t i = 0; i < guessing.size(); ++i) {
     Turn& turn = *guessing[i];
     turn.drafts = (*drafts)[i];
-    turn.n_rows += static_cast<int64_t>(turn.drafts.size());
     // A guess that the reply's format forbids cannot be right: its row would be for nothing.
     if (auto& constraint = turn.active->constraint) {
       turn.drafts.resize(static_cast<size_t>(constraint->CountAllowed(turn.drafts)));
     }
+    turn.n_rows += static_cast<int64_t>(turn.drafts.size());
     // A guess that was given up cost as much as one that was made.
     n_drafts += std::min<int64_t>(turn.drafts.size() + 1, turn.n_guesses);
   }
@@ -164,6 +165,13 @@ std::vector<const Conversation*> Scheduler::AddProofRows(std::span<const Turn> t
     row += static_cast<int32_t>(turn.n_rows);
   }
   return proved;
+}
+
+Status Scheduler::Compute(const Batch& batch) {
+  return gate_.Run([&] {
+    if (options_.in_step) options_.in_step();
+    return model_->Forward(batch, logits_, mixed_);
+  });
 }
 
 void Scheduler::RunStep(std::vector<Turn>* turns) {
@@ -200,7 +208,7 @@ void Scheduler::RunStep(std::vector<Turn>* turns) {
   const int64_t vocab = model_->config().vocab_size, hidden = model_->config().hidden_size;
   logits_.resize(batch.output_rows.size() * vocab);
   mixed_.resize(proved.empty() ? 0 : batch.output_rows.size() * hidden);
-  Status status = model_->Forward(batch, logits_, mixed_);
+  Status status = Compute(batch);
   ++n_steps_;
   if (status.ok()) {
     for (size_t i = 0; i < proved.size(); ++i) {
@@ -318,7 +326,8 @@ Status Scheduler::CommitWindows(std::span<const Turn> turns, const Batch& batch)
         turns[i].active->conversation->tokens().ids.first(windows.back().tokens.size());
     n_rows.push_back(turns[i].n_counting);
   }
-  return windows.empty() ? OkStatus() : model_->Commit(windows, n_rows);
+  if (windows.empty()) return OkStatus();
+  return gate_.Run([&] { return model_->Commit(windows, n_rows); });
 }
 
 void Scheduler::EndTurn(Turn* turn) {

@@ -58,6 +58,7 @@ HttpResponse Health(const ModelState& state) {
   if (const Service service = state.service()) {
     body["status"] = "ok";
     body["model"] = service->model_id;
+    body["engine_restarts"] = service->n_restarts;
     return JsonResponse(body);
   }
   if (const Status failure = state.failure(); !failure.ok()) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
@@ -9,6 +10,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <cerrno>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -48,10 +50,12 @@ class HttpServer::Impl {
         acceptor_(asio::make_strand(io_)) {}
 
   Status Open();
+  Status TakeOver(int listening_socket);
   void Start();
   void Shutdown(std::chrono::milliseconds grace);
 
   uint16_t port() const { return port_; }
+  int listening_socket() { return acceptor_.native_handle(); }
   int n_connections() {
     std::lock_guard lock(mutex_);
     return static_cast<int>(connections_.size());
@@ -93,6 +97,7 @@ Status HttpServer::Impl::Open() {
     HF_ASSIGN_OR_RETURN(shared_.tls, LoadTlsContext(options.tls_cert, options.tls_key));
   }
   error_code error;
+  if (options.listening_socket >= 0) return TakeOver(options.listening_socket);
   tcp::resolver resolver(io_);
   const auto found =
       resolver.resolve(options.host, std::to_string(options.port), tcp::resolver::passive, error);
@@ -112,6 +117,21 @@ Status HttpServer::Impl::Open() {
   if (error) return failed("cannot listen on");
   acceptor_.listen(tcp::socket::max_listen_connections, error);
   if (error) return failed("cannot listen on");
+  port_ = acceptor_.local_endpoint(error).port();
+  return OkStatus();
+}
+
+Status HttpServer::Impl::TakeOver(int listening_socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  if (::getsockname(listening_socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+    return ErrnoError(errno, "the listening socket");
+  }
+  error_code error;
+  acceptor_.assign(address.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), listening_socket, error);
+  if (error) {
+    return UnavailableError(fmt::format("cannot use the listening socket: {}", error.message()));
+  }
   port_ = acceptor_.local_endpoint(error).port();
   return OkStatus();
 }
@@ -239,6 +259,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::Start(const HttpServerOptions& o
 }
 
 uint16_t HttpServer::port() const { return impl_->port(); }
+int HttpServer::listening_socket() const { return impl_->listening_socket(); }
 int HttpServer::n_connections() const { return impl_->n_connections(); }
 void HttpServer::Shutdown(std::chrono::milliseconds grace) { impl_->Shutdown(grace); }
 

@@ -33,6 +33,7 @@ struct HttpLimits {
 struct HttpServerOptions {
   std::string host = "127.0.0.1";  // an address or a name
   uint16_t port = 8080;            // 0: any free one
+  int listening_socket = -1;       // one that listens already, taken over: host and port are its
   int n_threads = 2;               // for sockets
   int n_handler_threads = 2;       // for handlers
   HttpLimits limits;
@@ -61,6 +62,8 @@ class HttpServer {
   ~HttpServer();
 
   uint16_t port() const;
+  // The file descriptor; of a copy of it clients find an open port after Shutdown().
+  int listening_socket() const;
   int n_connections() const;
 
   // No new connections or requests; running responses get `grace` to finish and are then cancelled

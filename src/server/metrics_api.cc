@@ -120,6 +120,8 @@ HttpReply HandleMetrics(const ServicePtr& model, const HttpRequest&) {
   const EngineStatus status = model->engine->status();
   Families families;
   families.Counter("holdfast_steps_total", "Forward passes", status.scheduler.n_steps);
+  families.Counter("holdfast_engine_restarts_total",
+                   "Restarts of the engine after a step that did not end", model->n_restarts);
   families.Gauge("holdfast_step_seconds", "Duration of the last step",
                  status.scheduler.last_step_ms / 1000);
   families.Gauge("holdfast_requests_waiting", "Requests that wait for a slot",

@@ -47,6 +47,7 @@ struct ModelService {
   std::vector<Setting> settings;            // what the program was started with
   std::shared_ptr<GrammarCache> grammars;   // of formats that replies must have; may be null
   bool pin_billing_line = true;             // see billing_line.h
+  int64_t n_restarts = 0;                   // of the engine, after steps that did not end
 };
 
 // Whether there is a model yet, and how far loading is. Thread-safe.
