@@ -37,14 +37,15 @@ void Report(benchmark::State& state, double bytes, double ops) {
   if (g_int8_peak > 0) state.counters["int8%"] = rate(100 * ops / g_int8_peak);
 }
 
-constexpr int64_t kCols = 2560;  // the model's width
+constexpr int64_t kCols = 2560;       // the model's width
+constexpr int64_t kNarrowCols = 256;  // the demo model's
 
-// A matrix that no cache holds (decode), or 256 rows that stay in L2.
-void MatMul(benchmark::State& state, const KernelTable* kernels, QuantType type, int64_t n_x,
-            bool streamed) {
-  const int64_t n_cols = kCols;
+// A matrix that no cache holds (decode), or one that stays in L2.
+void MatMul(benchmark::State& state, const KernelTable* kernels, QuantType type, int64_t n_cols,
+            int64_t n_x, bool streamed) {
   const int64_t row_bytes = RowBytes(type, n_cols).value();
-  const int64_t n_rows = streamed ? (int64_t{96} << 20) / row_bytes / 16 * 16 : 256;
+  const int64_t n_rows =
+      streamed ? (int64_t{96} << 20) / row_bytes / 16 * 16 : 256 * kCols / n_cols;
   std::mt19937 random(1);
   std::vector<std::byte> weights(static_cast<size_t>(n_rows * row_bytes));
   for (size_t i = 0; i + 4 <= weights.size(); i += 4) {
@@ -182,11 +183,15 @@ void Register(const KernelTable* kernels) {
     const std::string name = set + std::string(QuantTypeName(type)) + "/x";
     for (const int64_t n_x : {1, 2, 3}) {
       benchmark::RegisterBenchmark((name + std::to_string(n_x) + "/streamed").c_str(), MatMul,
-                                   kernels, type, n_x, true);
+                                   kernels, type, kCols, n_x, true);
     }
     for (const int64_t n_x : {1, 2, 3, 4, 8, 16, 64, 256}) {
-      benchmark::RegisterBenchmark((name + std::to_string(n_x)).c_str(), MatMul, kernels, type, n_x,
-                                   false);
+      benchmark::RegisterBenchmark((name + std::to_string(n_x)).c_str(), MatMul, kernels, type,
+                                   kCols, n_x, false);
+    }
+    for (const int64_t n_x : {1, 2, 4, 8}) {
+      benchmark::RegisterBenchmark((name + std::to_string(n_x) + "/narrow").c_str(), MatMul,
+                                   kernels, type, kNarrowCols, n_x, false);
     }
   }
   for (const int64_t n : {512, 2048}) {

@@ -18,9 +18,79 @@ HF_INLINE const T* Plain(const Table* table) {
 // Magnitudes are at most 62: code = 64 +- magnitude fits the narrow range.
 constexpr int kGridZ = 64;
 
-HF_INLINE Codes64 SignedGrid(const uint64_t* magnitudes, uint64_t signs) {
-  return SignedAround(kGridZ, BitsToMask(signs), FromOctets(magnitudes));
+HF_INLINE Codes64 SignedGrid(const Codes64& magnitudes, uint64_t signs) {
+  return SignedAround(kGridZ, BitsToMask(signs), magnitudes);
 }
+
+HF_INLINE uint64_t TwoQuads(uint32_t first, uint32_t second) {
+  return first | static_cast<uint64_t>(second) << 32;
+}
+
+// Eight columns from each of eight entries of a code book, by their indices.
+#if HWY_MAX_BYTES == 64
+using Index8 = __m256i;
+HF_INLINE Index8 IndicesOf8(uint64_t bytes) {
+  return _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<int64_t>(bytes)));
+}
+HF_INLINE Index8 AddHighBits(const Index8& low, uint32_t pairs_of_bits) {
+  const __m256i by = _mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14);
+  const __m256i all = _mm256_set1_epi32(static_cast<int>(pairs_of_bits));
+  const __m256i high = _mm256_and_si256(_mm256_srlv_epi32(all, by), _mm256_set1_epi32(3));
+  return _mm256_or_si256(low, _mm256_slli_epi32(high, 8));
+}
+HF_INLINE Index8 LowNineBits8(const uint8_t* words) {
+  const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(words));
+  return _mm256_and_si256(_mm256_cvtepu16_epi32(v), _mm256_set1_epi32(511));
+}
+HF_INLINE Codes64 LookUp8(const uint64_t* grid, const Index8& index) {
+  Codes64 r;
+  r.v[0] = VU8{_mm512_i32gather_epi64(index, grid, 8)};
+  return r;
+}
+// Four columns from each of 16 entries: 16 low bytes of indices, and their ninth bits.
+HF_INLINE Codes64 LookUp16(const uint32_t* grid, const uint8_t* low, uint32_t ninth_bits) {
+  __m512i index = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(low)));
+  index = _mm512_mask_or_epi32(index, static_cast<__mmask16>(ninth_bits), index,
+                               _mm512_set1_epi32(256));
+  Codes64 r;
+  r.v[0] = VU8{_mm512_i32gather_epi32(index, grid, 4)};
+  return r;
+}
+#else
+struct Index8 {
+  uint32_t v[8];
+};
+HF_INLINE Index8 IndicesOf8(uint64_t bytes) {
+  Index8 r;
+  HF_UNROLL for (int l = 0; l < 8; ++l) r.v[l] = (bytes >> (8 * l)) & 255;
+  return r;
+}
+HF_INLINE Index8 AddHighBits(const Index8& low, uint32_t pairs_of_bits) {
+  Index8 r;
+  HF_UNROLL for (int l = 0; l < 8; ++l) r.v[l] = low.v[l] | ((pairs_of_bits >> (2 * l)) & 3) << 8;
+  return r;
+}
+HF_INLINE Index8 LowNineBits8(const uint8_t* words) {
+  Index8 r;
+  HF_UNROLL for (int l = 0; l < 8; ++l) r.v[l] =
+      static_cast<uint32_t>(LoadU16(words + 2 * l)) & 511;
+  return r;
+}
+HF_INLINE Codes64 LookUp8(const uint64_t* grid, const Index8& index) {
+  uint64_t g[8];
+  HF_UNROLL for (int l = 0; l < 8; ++l) g[l] = grid[index.v[l]];
+  return FromOctets(g);
+}
+HF_INLINE Codes64 LookUp16(const uint32_t* grid, const uint8_t* low, uint32_t ninth_bits) {
+  const uint32_t high = ninth_bits << 8;
+  uint64_t g[8];
+  HF_UNROLL for (int l = 0; l < 8; ++l) {
+    g[l] = TwoQuads(grid[low[2 * l] | ((high >> (2 * l)) & 256)],
+                    grid[low[2 * l + 1] | ((high >> (2 * l + 1)) & 256)]);
+  }
+  return FromOctets(g);
+}
+#endif
 
 // Sets bit 7 of every byte of seven bits so that the number of set bits is even.
 HF_INLINE uint64_t EvenParity(uint64_t v) {
@@ -43,10 +113,6 @@ HF_INLINE uint64_t PackBytes(uint64_t v) {
   return (v | v >> 16) & 0xffffffff;
 }
 
-HF_INLINE uint64_t TwoQuads(uint32_t first, uint32_t second) {
-  return first | static_cast<uint64_t>(second) << 32;
-}
-
 // 2 n + 1 of every byte (n < 16).
 HF_INLINE uint64_t OddBytes(uint64_t nibbles) { return 2 * nibbles + 0x0101010101010101; }
 
@@ -64,14 +130,10 @@ struct TypeIQ2_XXS {
   static constexpr bool kMin = false, kWide = false;
   template <int c>
   static HF_INLINE Codes64 Codes(const uint8_t* b) {
-    const uint64_t* grid = Plain<uint64_t>(&kIq2xxsGrid);
     const uint8_t* q = b + 2 + 16 * c;
-    uint64_t g[8];
-    HF_UNROLL for (int l = 0; l < 4; ++l) {
-      g[l] = grid[q[l]];
-      g[4 + l] = grid[q[8 + l]];
-    }
-    return SignedGrid(g, EvenSigns8(LoadU32(q + 4), LoadU32(q + 12)));
+    const uint64_t entries = LoadU32(q) | static_cast<uint64_t>(LoadU32(q + 8)) << 32;
+    return SignedGrid(LookUp8(Plain<uint64_t>(&kIq2xxsGrid), IndicesOf8(entries)),
+                      EvenSigns8(LoadU32(q + 4), LoadU32(q + 12)));
   }
   static HF_INLINE void Scales(const uint8_t* b, S16* scales, S16*) {
     *scales = S16FromBytesTwice(OddBytes(TopNibbles(b + 6, 8)));
@@ -92,14 +154,11 @@ struct TypeIQ2_XS {
   static constexpr bool kMin = false, kWide = false;
   template <int c>
   static HF_INLINE Codes64 Codes(const uint8_t* b) {
-    const uint64_t* grid = Plain<uint64_t>(&kIq2xsGrid);
     const uint8_t* p = b + 2 + 16 * c;
-    uint64_t g[8];
-    HF_UNROLL for (int l = 0; l < 8; ++l) g[l] = grid[LoadU16(p + 2 * l) & 511];
     constexpr uint64_t k7 = 0x007f007f007f007f;
     const uint64_t first = PackBytes((LoadU64(p) >> 9) & k7);
     const uint64_t signs = EvenParity(first | PackBytes((LoadU64(p + 8) >> 9) & k7) << 32);
-    return SignedGrid(g, signs);
+    return SignedGrid(LookUp8(Plain<uint64_t>(&kIq2xsGrid), LowNineBits8(p)), signs);
   }
   static HF_INLINE void Scales(const uint8_t* b, S16* scales, S16*) {
     *scales = NibbleScales(b + 66);
@@ -113,13 +172,9 @@ struct TypeIQ2_S {
   static constexpr bool kMin = false, kWide = false;
   template <int c>
   static HF_INLINE Codes64 Codes(const uint8_t* b) {
-    const uint64_t* grid = Plain<uint64_t>(&kIq2sGrid);
-    uint64_t g[8];
-    HF_UNROLL for (int l = 0; l < 8; ++l) {
-      const uint32_t high = (b[66 + 2 * c + l / 4] >> (2 * (l % 4))) & 3;
-      g[l] = grid[b[2 + 8 * c + l] | high << 8];
-    }
-    return SignedGrid(g, LoadU64(b + 34 + 8 * c));
+    const auto high = static_cast<uint32_t>(LoadU16(b + 66 + 2 * c));
+    const Index8 index = AddHighBits(IndicesOf8(LoadU64(b + 2 + 8 * c)), high);
+    return SignedGrid(LookUp8(Plain<uint64_t>(&kIq2sGrid), index), LoadU64(b + 34 + 8 * c));
   }
   static HF_INLINE void Scales(const uint8_t* b, S16* scales, S16*) {
     *scales = NibbleScales(b + 74);
@@ -133,11 +188,9 @@ struct TypeIQ3_XXS {
   static constexpr bool kMin = false, kWide = false;
   template <int c>
   static HF_INLINE Codes64 Codes(const uint8_t* b) {
-    const uint32_t* grid = Plain<uint32_t>(&kIq3xxsGrid);
-    const uint8_t *q = b + 2 + 16 * c, *w = b + 66 + 8 * c;
-    uint64_t g[8];
-    HF_UNROLL for (int l = 0; l < 8; ++l) g[l] = TwoQuads(grid[q[2 * l]], grid[q[2 * l + 1]]);
-    return SignedGrid(g, EvenSigns8(LoadU32(w), LoadU32(w + 4)));
+    const uint8_t* w = b + 66 + 8 * c;
+    return SignedGrid(LookUp16(Plain<uint32_t>(&kIq3xxsGrid), b + 2 + 16 * c, 0),
+                      EvenSigns8(LoadU32(w), LoadU32(w + 4)));
   }
   static HF_INLINE void Scales(const uint8_t* b, S16* scales, S16*) {
     *scales = S16FromBytesTwice(OddBytes(TopNibbles(b + 66, 4)));
@@ -151,15 +204,9 @@ struct TypeIQ3_S {
   static constexpr bool kMin = false, kWide = false;
   template <int c>
   static HF_INLINE Codes64 Codes(const uint8_t* b) {
-    const uint32_t* grid = Plain<uint32_t>(&kIq3sGrid);
-    const uint8_t* q = b + 2 + 16 * c;
-    const uint32_t high = static_cast<uint32_t>(LoadU16(b + 66 + 2 * c)) << 8;
-    uint64_t g[8];
-    HF_UNROLL for (int l = 0; l < 8; ++l) {
-      g[l] = TwoQuads(grid[q[2 * l] | ((high >> (2 * l)) & 256)],
-                      grid[q[2 * l + 1] | ((high >> (2 * l + 1)) & 256)]);
-    }
-    return SignedGrid(g, LoadU64(b + 74 + 8 * c));
+    const auto ninth = static_cast<uint32_t>(LoadU16(b + 66 + 2 * c));
+    return SignedGrid(LookUp16(Plain<uint32_t>(&kIq3sGrid), b + 2 + 16 * c, ninth),
+                      LoadU64(b + 74 + 8 * c));
   }
   static HF_INLINE void Scales(const uint8_t* b, S16* scales, S16*) {
     *scales = S16FromBytesTwice(OddBytes(SpreadNibbles(LoadU32(b + 106))));

@@ -196,6 +196,10 @@ HF_INLINE void StoreQuad(const MatMulSlice& s, int64_t r, int64_t n, const F32x4
   }
 }
 
+HF_INLINE int64_t QuadAhead(const MatMulSlice& s) {
+  return 4 * s.row_bytes <= kNextQuadBytes ? 4 * s.row_bytes : kWithinRowBytes;
+}
+
 // y of all kX term rows for all weight rows of the slice.
 template <class T, int kX>
 void MatMulQuads(const MatMulSlice& s) {
@@ -203,7 +207,7 @@ void MatMulQuads(const MatMulSlice& s) {
   const int64_t n_blocks = s.n_cols / 256;
   int n_lanes = 1;
   while (n_lanes < 16 && n_lanes < n_blocks) n_lanes *= 2;
-  const int64_t ahead = 4 * s.row_bytes <= kNextQuadBytes ? 4 * s.row_bytes : kWithinRowBytes;
+  const int64_t ahead = QuadAhead(s);
   for (int64_t r = s.row_begin; r < s.row_end; r += 4) {
     const int64_t n_rows = Min(4, s.row_end - r);
     const uint8_t* block[4];
