@@ -21,8 +21,14 @@ constexpr int kUsualDrafts = 3;
 }  // namespace
 
 SamplingParams Talk::sampling() const {
-  if (!sampled) return {.seed = seed};
-  return {.repeat_penalty = 1.1f, .top_k = 40, .top_p = 0.95f, .temperature = 0.9f, .seed = seed};
+  SamplingParams params{.seed = seed};
+  for (const TokenId word : words) params.logit_bias.push_back({word, 1e4f});
+  if (!sampled) return params;
+  params.repeat_penalty = 1.1f;
+  params.top_k = 40;
+  params.top_p = 0.95f;
+  params.temperature = 0.9f;
+  return params;
 }
 
 std::vector<TokenId> Talk::all() const {
@@ -75,9 +81,13 @@ std::vector<TokenId> CaseContext::RandomTokens(int64_t n) {
   return tokens;
 }
 
-Result<Talk> CaseContext::NewTalk(std::vector<TokenId> prompt, bool sampled, int64_t n_reply) {
-  Talk talk{
-      .number = next_number_++, .prompt = std::move(prompt), .sampled = sampled, .seed = random_()};
+Result<Talk> CaseContext::NewTalk(std::vector<TokenId> prompt, bool sampled, int64_t n_reply,
+                                  std::vector<TokenId> words) {
+  Talk talk{.number = next_number_++,
+            .prompt = std::move(prompt),
+            .sampled = sampled,
+            .seed = random_(),
+            .words = std::move(words)};
   const Ledger::Counts counts = ledger_->counts();
   ledger_->SetConversation(talk.number);
   reference_rig_->check().set_collect_unknown(false);

@@ -27,6 +27,7 @@ struct Talk {
   std::vector<TokenId> prompt;
   bool sampled = false;  // otherwise greedy
   uint64_t seed = 0;
+  std::vector<TokenId> words;  // the reply is of these alone; empty: of all tokens
   std::vector<TokenId> reply;
 
   SamplingParams sampling() const;
@@ -59,7 +60,8 @@ class CaseContext {
   const Talk& long_talk() const { return long_talk_; }
   std::vector<TokenId> RandomTokens(int64_t n);
   // A talk that is known to nobody yet: read and answered alone.
-  Result<Talk> NewTalk(std::vector<TokenId> prompt, bool sampled, int64_t n_reply);
+  Result<Talk> NewTalk(std::vector<TokenId> prompt, bool sampled, int64_t n_reply,
+                       std::vector<TokenId> words = {});
 
   // `max_drafts` < 0: a window of some guesses where the model has a draft head.
   StageOptions DefaultStage(int n_slots, int max_drafts = -1) const;

@@ -37,7 +37,8 @@ void Asked::OnFinish(const GenerateResult& r) {
 Result<std::unique_ptr<Stage>> Stage::Create(Model* model, const Tokenizer* tokenizer,
                                              const StageOptions& options) {
   std::unique_ptr<Stage> stage(new Stage(model));
-  const StateLayout* draft = options.max_drafts == 0 ? nullptr : model->draft_layout();
+  const bool no_head = options.max_drafts == 0 || options.draft_source == DraftSource::kLookup;
+  const StateLayout* draft = no_head ? nullptr : model->draft_layout();
   HF_ASSIGN_OR_RETURN(
       stage->cache_,
       StateCache::Create(
@@ -65,6 +66,7 @@ Result<std::unique_ptr<Stage>> Stage::Create(Model* model, const Tokenizer* toke
                        .n_slots = options.n_slots,
                        .step_target_ms = options.step_target_ms,
                        .max_drafts = options.max_drafts,
+                       .draft_source = options.draft_source,
                        .min_draft_probability = options.min_draft_probability});
   return stage;
 }

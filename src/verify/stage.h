@@ -24,6 +24,7 @@ struct StageOptions {
   int64_t ctx = 0;
   int n_slots = 1;
   int max_drafts = 0;
+  DraftSource draft_source = DraftSource::kAuto;
   float min_draft_probability = 0.0f;  // 0: whatever the head says is tried, right or wrong
   double step_target_ms = 100.0;
   uint64_t work_bytes = 0;       // for bound conversations

@@ -9,6 +9,12 @@
 namespace holdfast {
 namespace {
 
+int64_t Drafted(const Stage& stage) {
+  int64_t n = 0;
+  for (const AskedPtr& asked : stage.asked()) n += asked->result.timings.n_drafted;
+  return n;
+}
+
 // The first `n` conversations in as many slots; each begins some steps after the one before.
 Status Together(CaseContext& ctx, int n, int max_drafts) {
   if (n > ctx.n_slots()) {
@@ -28,9 +34,7 @@ Status Together(CaseContext& ctx, int n, int max_drafts) {
   }
   while (!stage->scheduler().idle()) HF_RETURN_IF_ERROR(step());
   HF_RETURN_IF_ERROR(ctx.Finish(stage.get()));
-  int64_t n_drafted = 0;
-  for (const AskedPtr& asked : stage->asked()) n_drafted += asked->result.timings.n_drafted;
-  ctx.Require(max_drafts == 0 || n_drafted > 0, "nothing was guessed");
+  ctx.Require(max_drafts == 0 || Drafted(*stage) > 0, "nothing was guessed");
   ctx.Require(n == 1 || most_at_once > static_cast<size_t>(n / 2),
               fmt::format("only {} of {} conversations ran at once", most_at_once, n));
   return OkStatus();
@@ -43,6 +47,22 @@ Status Drafts(CaseContext& ctx, int depth) {
   }
   HF_RETURN_IF_ERROR(Together(ctx, 1, depth));
   HF_RETURN_IF_ERROR(Together(ctx, std::min(4, ctx.n_slots()), depth));
+  return OkStatus();
+}
+
+// Replies of two words repeat themselves, so some of what followed earlier comes again.
+Status LookedUpDrafts(CaseContext& ctx) {
+  StageOptions options = ctx.DefaultStage(std::min(2, ctx.n_slots()), Model::kMaxWindow - 1);
+  options.draft_source = DraftSource::kLookup;
+  HF_ASSIGN_OR_RETURN(const auto stage, ctx.NewStage(options));
+  for (const bool sampled : {false, true}) {
+    const std::vector<TokenId> prompt = ctx.RandomTokens(24);
+    HF_ASSIGN_OR_RETURN(const Talk talk, ctx.NewTalk(prompt, sampled, ctx.sizes().reply,
+                                                     {prompt.front(), prompt.back()}));
+    ctx.Ask(stage.get(), talk);
+  }
+  HF_RETURN_IF_ERROR(ctx.Finish(stage.get()));
+  ctx.Require(Drafted(*stage) > 0, "nothing was guessed");
   return OkStatus();
 }
 
@@ -115,6 +135,7 @@ void AddTogetherCases(const VerifyOptions& options, std::vector<VerifyCase>* cas
     cases->push_back({fmt::format("{} guess{} ahead", depth, depth == 1 ? "" : "es"),
                       [depth](CaseContext& ctx) { return Drafts(ctx, depth); }});
   }
+  cases->push_back({"looked-up guesses", LookedUpDrafts});
   cases->push_back({"a long read beside replies", LongReadBesideDecoders});
   cases->push_back({"a long read yields to a short one", YieldToAShortPrompt});
 }

@@ -140,8 +140,9 @@ TEST(VerifyTest, WithoutADraftHeadGuessesAreSkipped) {
   options.only = "guess";
   const ProofReport report = Verify(options);
   EXPECT_FALSE(report.difference) << report.difference->Describe();
-  ASSERT_EQ(report.cases.size(), 8u);  // alone, and seven depths
+  ASSERT_EQ(report.cases.size(), 9u);  // alone, seven depths, and those that need no head
   for (size_t i = 1; i < 8; ++i) EXPECT_EQ(report.cases[i].verdict, Verdict::kSkipped);
+  EXPECT_EQ(report.cases[8].verdict, Verdict::kSame);
 }
 
 TEST(VerifyTest, ABatchDependentKernelIsCaughtInItsLayer) {
