@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <optional>
 #include <thread>
@@ -115,6 +116,25 @@ TEST_F(SlowDiskTest, OthersGoOnWhileAConversationIsRestored) {
   auto again = Ask(alone.get(), other_, static_cast<int64_t>(said.size()));
   again->Wait();
   EXPECT_EQ(said, again->tokens());
+}
+
+// What the watchdog of the server asks.
+TEST_F(SlowDiskTest, AHeldRestoreIsNoStuckStep) {
+  MakeStored();
+  disk_.reads.Shut();
+  auto reply = Ask(engine_.get(), follow_up_, 12);
+  ASSERT_TRUE(AwaitRestoring());
+  const auto held = std::chrono::steady_clock::now();
+  auto longest = std::chrono::milliseconds(0);
+  while (std::chrono::steady_clock::now() - held < std::chrono::seconds(3)) {
+    longest = std::max(longest, engine_->round_age());
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_LT(longest, std::chrono::seconds(2));
+  EXPECT_LT(engine_->persistence()->last_progress(), held);
+  disk_.reads.Open();
+  ExpectWholeAnswer(reply.get());
+  EXPECT_GT(engine_->persistence()->last_progress(), held);
 }
 
 TEST_F(SlowDiskTest, TwoRequestsOfOneConversationRestoreItOnce) {
