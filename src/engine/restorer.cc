@@ -89,6 +89,8 @@ void Restorer::Find(Restore* job) {
     spdlog::error("store: {}", found.status().ToString());
     return;
   }
+  if (found->expected >= 0) job->differs_at_ = found->matched_tokens;
+  job->reason_ = found->reason;
   if (!found->prefix || found->prefix->position <= job->beyond_) return;
   StoredPrefix& prefix = job->prefix_.emplace(*std::move(found->prefix));
   if (job->named_.empty() || job->named_ == prefix.conversation) return;

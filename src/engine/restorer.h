@@ -41,6 +41,10 @@ class Restore {
   bool done() const { return stage_ == Stage::kDone; }
   // Once it is done. None: nothing deeper is stored, or it did not prove itself.
   const std::optional<RestoreReport>& report() const { return report_; }
+  // Once it is done: where the prompt differs from everything stored, 0 where it does not, and why
+  // nothing deeper could be read.
+  int64_t differs_at() const { return differs_at_; }
+  const std::string& reason() const { return reason_; }
 
  private:
   friend class Restorer;
@@ -59,6 +63,8 @@ class Restore {
   Clock::time_point start_ = Clock::now();
   // Of the thread that finds or reads while it does:
   std::optional<StoredPrefix> prefix_;
+  int64_t differs_at_ = 0;
+  std::string reason_;
   RestoredConversation state_;
   std::vector<BlockReader> shared_;  // pages of state_ that others may own: held still
   int64_t first_page_ = 0;           // the first that is read

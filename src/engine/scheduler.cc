@@ -180,13 +180,21 @@ Status Scheduler::Begin(Active* active) {
     cache_->UnregisterDisk(match.conversation);
     match = cache_->Find(prompt, named);
   }
-  const bool marked = MarkDifference(match, &active->request.checkpoints);
+  const int64_t stored_to = active->restore != nullptr ? active->restore->differs_at() : 0;
+  const bool by_store = stored_to > match.common;
+  const int64_t difference = by_store ? stored_to : match.differs ? match.common : 0;
+  const bool marked = MarkDifference(match.position, difference, &active->request.checkpoints);
   HF_ASSIGN_OR_RETURN(active->conversation, cache_->Begin(match, prompt,
                                                           {.id = active->request.conversation,
                                                            .marks = active->request.checkpoints,
                                                            .with_draft = drafts_by_head()}));
   active->begun = Clock::now();
   active->reuse = ExplainMatch(match, prompt.size(), *tokenizer_);
+  if (by_store) {
+    active->reuse.tokens_known = std::min(stored_to, prompt.size());
+    active->reuse.first_difference = stored_to;
+    active->reuse.reason = active->restore->reason();
+  }
   if (marked) active->reuse.reason += "; from now on one is kept there";
   if (restored) {
     active->reuse.source = ReuseSource::kDisk;
@@ -198,13 +206,13 @@ Status Scheduler::Begin(Active* active) {
 }
 
 // What changes in a system block once (a date) changes again: the state before it is worth keeping.
-bool Scheduler::MarkDifference(const PrefixMatch& match, std::vector<CheckpointMark>* marks) {
+bool Scheduler::MarkDifference(int64_t reused, int64_t difference,
+                               std::vector<CheckpointMark>* marks) {
   const bool in_system = std::ranges::any_of(*marks, [&](const CheckpointMark& mark) {
-    return mark.kind == CheckpointKind::kSystem && mark.position > match.common;
+    return mark.kind == CheckpointKind::kSystem && mark.position > difference;
   });
-  if (match.limit != MatchLimit::kNoCheckpoint || !match.differs || !in_system) return false;
-  if (match.common - match.position < kWorthMarkingTokens) return false;
-  marks->push_back({match.common, CheckpointKind::kMark});
+  if (!in_system || difference - reused < kWorthMarkingTokens) return false;
+  marks->push_back({difference, CheckpointKind::kMark});
   return true;
 }
 

@@ -127,7 +127,9 @@ class Scheduler {
   // OK: bound. kUnavailable: later. Others: the request failed.
   Status Begin(Active* active);
   bool WorthWaiting(const PrefixMatch& match) const;
-  static bool MarkDifference(const PrefixMatch& match, std::vector<CheckpointMark>* marks);
+  // `reused` of the prompt's tokens are; at `difference` it leaves all that is kept (0: nowhere).
+  static bool MarkDifference(int64_t reused, int64_t difference,
+                             std::vector<CheckpointMark>* marks);
   // What one request does in a step.
   struct Turn {
     Active* active = nullptr;
