@@ -28,6 +28,7 @@ Result<MappedFile> MappedFile::Open(const std::string& path) {
       return ErrnoError(error, path + ": mapping " + std::to_string(file.size_) + " bytes");
     }
     file.data_ = static_cast<const std::byte*>(data);
+    file.guard_ = MappingGuard(data, file.size_);
   }
   return file;
 }
@@ -36,7 +37,8 @@ MappedFile::MappedFile(MappedFile&& other) noexcept
     : path_(std::move(other.path_)),
       data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)),
-      fd_(std::exchange(other.fd_, -1)) {}
+      fd_(std::exchange(other.fd_, -1)),
+      guard_(std::move(other.guard_)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   if (this != &other) {
@@ -45,6 +47,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
     data_ = std::exchange(other.data_, nullptr);
     size_ = std::exchange(other.size_, 0);
     fd_ = std::exchange(other.fd_, -1);
+    guard_ = std::move(other.guard_);
   }
   return *this;
 }
@@ -59,7 +62,16 @@ void MappedFile::AdviseRandom(std::span<const std::byte> part) {
   if (begin < end) (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_RANDOM);
 }
 
+Status MappedFile::CheckReads() const {
+  if (!guard_.failed()) return OkStatus();
+  return DataLossError(
+      path_ +
+      ": reading it has failed (a disk that does not answer, or a file that became "
+      "shorter); it must be opened anew");
+}
+
 void MappedFile::Release() {
+  guard_ = MappingGuard();
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
   if (fd_ >= 0) ::close(fd_);
   data_ = nullptr;

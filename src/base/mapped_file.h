@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "base/mapping_guard.h"
 #include "base/status.h"
 
 namespace holdfast {
@@ -12,8 +13,8 @@ namespace holdfast {
 // A regular file mapped read-only, whole. Pages are read when they are touched; nothing is copied.
 // The descriptor stays open for callers that would rather read(2) than fault.
 //
-// Threads: immutable. The file must not be truncated while it is mapped (touching the lost part
-// would raise SIGBUS).
+// Threads: immutable. Where the file cannot be read, or has become shorter, zeros are read, and
+// CheckReads() fails from then on.
 class MappedFile {
  public:
   // kNotFound, kPermissionDenied or kResourceExhausted by errno; kInvalidArgument for what is not a
@@ -28,6 +29,9 @@ class MappedFile {
   size_t size() const { return size_; }
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   int fd() const { return fd_; }
+  // kDataLoss naming the file when a read of bytes() has failed: what was computed with them since
+  // the last OK is not to be used.
+  Status CheckReads() const;
   // Nobody will read the bytes around a byte of `part` (of a mapping) next: nothing is read ahead.
   static void AdviseRandom(std::span<const std::byte> part);
 
@@ -39,6 +43,7 @@ class MappedFile {
   const std::byte* data_ = nullptr;  // page-aligned; null for an empty file
   size_t size_ = 0;
   int fd_ = -1;
+  MappingGuard guard_;
 };
 
 }  // namespace holdfast

@@ -116,6 +116,9 @@ class Service {
   static int RunBounded(const char* name, seconds bound, StopSignals& signals,
                         const std::function<void()>& work);
   void Close();
+  // A file of weights could not be read: begins the program anew, which loads what is there now.
+  // Only returns when it may not or cannot.
+  Status LoadAnew(const Status& weights, int listening);
 
   const ServeOptions& options_;
   std::ostream& out_;
@@ -277,9 +280,12 @@ void Service::StartAnew(milliseconds silent, StopSignals& signals) {
 Status Service::Run(StopSignals& signals) {
   bool announced = false;
   int signal_number = 0;
+  Status weights;
   while (signal_number == 0) {
     signal_number = signals.WaitFor(kLookEvery);
     if (const auto silent = CheckSteps()) StartAnew(*silent, signals);
+    if (loading_done_ && loaded_.engine != nullptr) weights = loaded_.engine->weights_status();
+    if (!weights.ok()) break;
     manager_.Alive();
     if (!announced && !loading_done_) {
       const ModelState::Progress progress = state_.progress();
@@ -290,12 +296,15 @@ Status Service::Run(StopSignals& signals) {
     announced = true;
     std::string ready = "ready on " + Url(options_, server_->port());
     if (restarts_.n_total() > 0) {
-      ready += fmt::format(", engine restarted {} times after stuck steps", restarts_.n_total());
+      ready += fmt::format(", engine restarted {} times", restarts_.n_total());
     }
     out_ << Describe(*loaded_.engine, loaded_.service->model_id) << ready << std::endl;
     manager_.Ready(ready);
   }
   if (signal_number != 0) spdlog::info("signal {}: ending", signal_number);
+  if (!weights.ok()) spdlog::error("{}", weights.ToString());
+  // Keeps the port open, as in StartAnew().
+  const int listening = weights.ok() ? -1 : ::dup(server_->listening_socket());
   manager_.Ending();
 
   // Ending is bounded, whatever hangs: work still in the way is left to the system.
@@ -318,7 +327,16 @@ Status Service::Run(StopSignals& signals) {
     std::_Exit(again ? 130 : 1);
   }
   closer.join();
-  return load_status_;
+  return weights.ok() ? load_status_ : LoadAnew(weights, listening);
+}
+
+Status Service::LoadAnew(const Status& weights, int listening) {
+  if (restarts_.CountSince(SteadySeconds() - kRestartWindow) >= options_.stall_restarts) {
+    return weights;
+  }
+  restarts_.Add(SteadySeconds(), listening);
+  spdlog::default_logger()->flush();
+  return restarts_.Execute();
 }
 
 void Service::Close() {

@@ -123,7 +123,8 @@ Status Model::Commit(std::span<const SequenceRows> sequences, std::span<const in
       {.segments = segments, .gdn = commit_gdn_, .convs = commit_convs_, .tails = commit_tails_});
   const Status done = backend_->Synchronize();
   if (!queued.ok() || !done.ok()) return queued.ok() ? done : queued;
-  return followers.empty() ? OkStatus() : RunDraftCells(followers);
+  if (!followers.empty()) HF_RETURN_IF_ERROR(RunDraftCells(followers));
+  return CheckReads();
 }
 
 // One guess for each sequence (one row each).

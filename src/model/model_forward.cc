@@ -167,7 +167,13 @@ Status Model::Forward(const Batch& batch, std::span<float> logits, std::span<flo
   if (queued.ok() && row_observer_) queued = EmitRows(batch, logits);
   if (queued.ok() && draft_) queued = FollowWithDraft(batch, segments);
   const Status done = backend_->Synchronize();
-  return queued.ok() ? done : queued;
+  if (!queued.ok() || !done.ok()) return queued.ok() ? done : queued;
+  return CheckReads();
+}
+
+Status Model::CheckReads() const {
+  HF_RETURN_IF_ERROR(file_->CheckReads());
+  return mtp_file_ ? mtp_file_->CheckReads() : OkStatus();
 }
 
 // Rows on trial keep their streams for Commit(); the draft head follows the others at once.

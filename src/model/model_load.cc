@@ -48,6 +48,7 @@ Result<std::unique_ptr<Model>> Model::Load(const std::string& path, const ModelO
                                           options.page_tokens));
   HF_RETURN_IF_ERROR(model->LoadWeights());
   HF_RETURN_IF_ERROR(model->AllocateScratch());
+  HF_RETURN_IF_ERROR(model->CheckReads());
   return model;
 }
 

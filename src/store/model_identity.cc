@@ -190,6 +190,7 @@ Result<Hash128> FullIdentity(const GgufFile& trunk, const ModelConfig& config,
       stream.Add(tensor->data.subspan(done, std::min(kHashStep, tensor->data.size() - done)));
     }
   }
+  HF_RETURN_IF_ERROR(trunk.CheckReads());
   return stream.Value();
 }
 

@@ -100,6 +100,11 @@ const MappedFile* GgufFile::part_file(int part) const {
   return i < files_.size() ? &files_[i] : nullptr;
 }
 
+Status GgufFile::CheckReads() const {
+  for (const MappedFile& file : files_) HF_RETURN_IF_ERROR(file.CheckReads());
+  return OkStatus();
+}
+
 const GgufTensor* GgufFile::FindTensor(std::string_view name) const {
   const auto it = tensor_index_.find(name);
   return it == tensor_index_.end() ? nullptr : &tensors_[it->second];

@@ -74,6 +74,8 @@ class GgufFile {
   int n_parts() const { return n_parts_; }
   // The file of part `part`; null when parsed from memory.
   const MappedFile* part_file(int part) const;
+  // kDataLoss naming the file when bytes of a tensor could not be read (MappedFile::CheckReads()).
+  Status CheckReads() const;
   // Of all parts together.
   uint64_t file_bytes() const { return file_bytes_; }
 

@@ -1,0 +1,56 @@
+// A file of weights that cannot be read any more costs the requests of that step, and no state.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/temp_folder.h"
+#include "tests/support/engine_client.h"
+#include "tests/support/random_tokens.h"
+
+namespace holdfast {
+namespace {
+
+TEST(WeightFileTest, ItsLossFailsRequestsAndNothingWrongIsKept) {
+  const TempFolder dir = TempFolder::Create("weight_file").value();
+  const std::string model = dir.path() + "/model.gguf";
+  std::filesystem::copy_file(DemoModelPath(), model);
+  const auto start = [&] {
+    return StartEngine({.model_path = model, .ctx = 4096, .store_dir = dir.path() + "/store"});
+  };
+  const std::vector<TokenId> prompt = RandomTokens(71, 300);
+  std::vector<TokenId> follow_up;
+  {
+    auto engine = start();
+    auto reply = Ask(engine.get(), prompt, 10);
+    ASSERT_EQ(reply->Wait().reason, FinishReason::kMaxTokens);
+    follow_up = prompt + reply->tokens() + RandomTokens(72, 20);
+
+    std::filesystem::resize_file(model, std::filesystem::file_size(model) / 2);
+    for (const auto& tokens : {follow_up, RandomTokens(73, 50)}) {
+      auto failed = Ask(engine.get(), tokens, 10);
+      const GenerateResult& result = failed->Wait();
+      EXPECT_EQ(result.reason, FinishReason::kError);
+      EXPECT_EQ(result.status.code(), StatusCode::kDataLoss) << result.status.ToString();
+      EXPECT_NE(result.status.message().find(model), std::string::npos);
+      EXPECT_TRUE(failed->tokens().empty());
+    }
+    EXPECT_FALSE(engine->weights_status().ok());
+  }
+  EXPECT_FALSE(Engine::Create({.model_path = model}).ok());
+
+  std::filesystem::copy_file(DemoModelPath(), model,
+                             std::filesystem::copy_options::overwrite_existing);
+  auto engine = start();
+  EXPECT_TRUE(engine->weights_status().ok());
+  auto reply = Ask(engine.get(), follow_up, 10);
+  EXPECT_EQ(reply->Wait().reuse.source, ReuseSource::kDisk);
+  EXPECT_EQ(reply->Wait().reuse.tokens_reused, 300 + 9);
+  auto alone = StartEngine({.ctx = 4096});
+  auto expected = Ask(alone.get(), follow_up, 10);
+  expected->Wait();
+  EXPECT_EQ(reply->tokens(), expected->tokens());
+}
+
+}  // namespace
+}  // namespace holdfast
