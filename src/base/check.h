@@ -2,11 +2,11 @@
 #define HOLDFAST_BASE_CHECK_H_
 
 // For our own mistakes only: no file, request or flag may reach one.
-#define HF_CHECK(condition)                                              \
-  do {                                                                   \
-    if (!(condition)) [[unlikely]] {                                     \
-      ::holdfast::CheckFailed(#condition, __FILE__, __LINE__);           \
-    }                                                                    \
+#define HF_CHECK(condition)                                    \
+  do {                                                         \
+    if (!(condition)) [[unlikely]] {                           \
+      ::holdfast::CheckFailed(#condition, __FILE__, __LINE__); \
+    }                                                          \
   } while (false)
 
 #ifdef NDEBUG

@@ -72,8 +72,8 @@ Status ErrnoError(int error_number, std::string_view what);
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}               // NOLINT: implicit on purpose
-  Result(Status status) : status_(std::move(status)) {        // NOLINT: implicit on purpose
+  Result(T value) : value_(std::move(value)) {}         // NOLINT: implicit on purpose
+  Result(Status status) : status_(std::move(status)) {  // NOLINT: implicit on purpose
     HF_CHECK(!status_.ok());
   }
 
@@ -109,10 +109,10 @@ class [[nodiscard]] Result {
 #define HF_CONCAT_(a, b) HF_CONCAT_INNER_(a, b)
 
 // Returns from the enclosing function when `expr` is a Status that is not OK.
-#define HF_RETURN_IF_ERROR(expr)              \
-  do {                                        \
-    ::holdfast::Status hf_status_ = (expr);   \
-    if (!hf_status_.ok()) return hf_status_;  \
+#define HF_RETURN_IF_ERROR(expr)             \
+  do {                                       \
+    ::holdfast::Status hf_status_ = (expr);  \
+    if (!hf_status_.ok()) return hf_status_; \
   } while (false)
 
 // HF_ASSIGN_OR_RETURN(auto x, MakeX());

@@ -10,8 +10,8 @@
 
 #include "cli/cache_options.h"
 #include "cli/model_options.h"
-#include "server/model_service.h"
 #include "cli/profile_option.h"
+#include "server/model_service.h"
 
 namespace holdfast::cli {
 

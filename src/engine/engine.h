@@ -119,7 +119,8 @@ class Engine : public Generator {
   // what is not on disk. Idempotent.
   void Shutdown(std::chrono::milliseconds timeout);
 
-  // kDataLoss once a file of weights could not be read: every request fails from then on. Any thread.
+  // kDataLoss once a file of weights could not be read: every request fails from then on. Any
+  // thread.
   Status weights_status() const { return model_->CheckReads(); }
   // For how long the engine's thread has been in one step, or in what is done between two; 0 while
   // it waits for work. Any thread.

@@ -109,11 +109,11 @@ TEST_F(MemoryPlanTest, ALimitCountsAlsoWhereTheHostHasMore) {
 // As large as the released model in four bits, in 32 GiB.
 TEST_F(MemoryPlanTest, ExpertsThatDoNotFitGetThreeQuartersOfWhatOtherWeightsLeave) {
   MemoryPlanInput input = Input(32 * kGiB);
-  input.weights = {.file_bytes = 69 * kGiB,
-                   .table_bytes = 24 * kGiB,
-                   .experts = {.n_experts = 24576,
-                               .file_bytes = 40 * kGiB,
-                               .slot_bytes = 40 * kGiB / 24576 + 12288}};
+  input.weights = {
+      .file_bytes = 69 * kGiB,
+      .table_bytes = 24 * kGiB,
+      .experts = {
+          .n_experts = 24576, .file_bytes = 40 * kGiB, .slot_bytes = 40 * kGiB / 24576 + 12288}};
   const auto plan = MakeMemoryPlan(input);
   ASSERT_TRUE(plan.ok()) << plan.status().ToString();
   const uint64_t left = 32 * kGiB - kGiB - kGiB / 8 - 5 * kGiB;

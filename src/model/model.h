@@ -114,8 +114,8 @@ class Model {
   // Runs all rows of `batch` and updates their conversations' state.
   // logits: [output_rows, vocab_size]; mixed: empty or [output_rows, hidden_size], the input of
   // output.weight. kInvalidArgument for token ids outside the vocabulary, before anything changes.
-  // Logits that are not finite are returned as they are. kDataLoss, in this call and all later ones,
-  // when a file of weights could not be read: what was computed is of no use.
+  // Logits that are not finite are returned as they are. kDataLoss, in this call and all later
+  // ones, when a file of weights could not be read: what was computed is of no use.
   Status Forward(const Batch& batch, std::span<float> logits, std::span<float> mixed = {});
 
   // That kDataLoss. Any thread.

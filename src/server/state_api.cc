@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <limits>
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>

@@ -82,7 +82,8 @@ TEST_F(StateApiTest, ExplainSaysWhatWouldBeReusedWithoutReadingAnything) {
       after["reuse"]["tokens_reused"].get<int64_t>() + after["reuse"]["tokens_read"].get<int64_t>(),
       after["prompt_tokens"].get<int64_t>());
   EXPECT_EQ(Call("POST", "/v1/cache/explain", "{}").first, 400);
-  const auto [ok, pinned] = Call("POST", "/v1/cache/explain", R"({"messages":[{"role":"system","content":
+  const auto [ok, pinned] =
+      Call("POST", "/v1/cache/explain", R"({"messages":[{"role":"system","content":
       "x-anthropic-billing-header: cc_version=2.1; cch=fa690;\nBe brief."},{"role":"user","content":"Hi"}]})");
   ASSERT_EQ(ok, 200) << pinned;
   EXPECT_NE(pinned["reuse"]["reason"].get<std::string>().find("; the client's billing line"),
