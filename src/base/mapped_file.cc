@@ -54,6 +54,21 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 
 MappedFile::~MappedFile() { Release(); }
 
+void MappedFile::ReadIn(std::span<const std::byte> part) {
+  if (part.empty()) return;
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(part.data()) / page * page;
+  const uintptr_t end = reinterpret_cast<uintptr_t>(part.data()) + part.size();
+#ifdef MADV_POPULATE_READ
+  if (::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_READ) == 0) return;
+#endif
+  // Older kernels, and reads that fail: page by page.
+  (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_WILLNEED);
+  for (uintptr_t at = begin; at < end; at += page) {
+    (void)*reinterpret_cast<const volatile std::byte*>(at);
+  }
+}
+
 void MappedFile::AdviseRandom(std::span<const std::byte> part) {
   // Whole pages of it; advice that is not taken costs only speed.
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));

@@ -32,6 +32,8 @@ class MappedFile {
   // kDataLoss naming the file when a read of bytes() has failed: what was computed with them since
   // the last OK is not to be used.
   Status CheckReads() const;
+  // Reads `part` (of a mapping) into the page cache, and waits. Failing reads are CheckReads()'s.
+  static void ReadIn(std::span<const std::byte> part);
   // Nobody will read the bytes around a byte of `part` (of a mapping) next: nothing is read ahead.
   static void AdviseRandom(std::span<const std::byte> part);
 

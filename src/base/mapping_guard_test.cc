@@ -43,6 +43,23 @@ TEST(MappingGuardTest, AFileThatBecomesShorterReadsAsZerosAndSaysSo) {
   EXPECT_EQ(other->bytes()[kPage - 1], std::byte{'x'});
 }
 
+TEST(MappingGuardTest, ReadingInFindsOutToo) {
+  const auto folder = TempFolder::Create("guard");
+  ASSERT_TRUE(folder.ok());
+  const std::string path = MakeFile(*folder, "weights", 10 * kPage);
+  const auto file = MappedFile::Open(path);
+  ASSERT_TRUE(file.ok());
+  MappedFile::ReadIn(file->bytes());
+  MappedFile::ReadIn(file->bytes().subspan(100, 5));
+  MappedFile::ReadIn({});
+  EXPECT_TRUE(file->CheckReads().ok());
+  std::filesystem::resize_file(path, 3 * kPage);
+  MappedFile::ReadIn(file->bytes().first(3 * kPage));
+  EXPECT_TRUE(file->CheckReads().ok());
+  MappedFile::ReadIn(file->bytes());
+  EXPECT_FALSE(file->CheckReads().ok());
+}
+
 TEST(MappingGuardTest, ALaterMappingInTheSamePlaceIsSound) {
   const auto folder = TempFolder::Create("guard");
   ASSERT_TRUE(folder.ok());

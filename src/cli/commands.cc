@@ -171,6 +171,8 @@ Command ServeCommand(CLI::App* parent, std::shared_ptr<const ConfigSources> sour
   app->add_option("--pin-billing-line", options->pin_billing_line,
                   "read the changing first line of Claude Code's prompts as a constant: on or off")
       ->capture_default_str();
+  app->add_flag("--warm", options->warm,
+                "read the weights into memory before the first request, not when they are needed");
   app->add_option("--slots", options->slots, "requests that are computed together")
       ->capture_default_str();
   app->add_option("--step-target-ms", options->step_target_ms,

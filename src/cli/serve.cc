@@ -352,6 +352,7 @@ Status RunServe(const ServeOptions& options, std::ostream& out) {
   HF_RETURN_IF_ERROR(Validate(options));
   HF_ASSIGN_OR_RETURN(EngineOptions engine_options, ToEngineOptions(options.model));
   engine_options.n_slots = options.slots;
+  engine_options.warm = options.warm;
   engine_options.profile = options.profile.Make();
   engine_options.step_target_ms = options.step_target_ms;
   engine_options.in_step = options.in_step;

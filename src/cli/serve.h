@@ -30,6 +30,7 @@ struct ServeOptions {
   std::string alias;                    // the model's name in responses; empty: its file's
   CacheOptions cache;
   int slots = 4;
+  bool warm = false;
   double step_target_ms = 100.0;
   int shutdown_timeout_s = 10;  // for running replies after SIGTERM
   int stall_timeout_s = 120;    // without progress of a step or of loading

@@ -62,6 +62,21 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options,
   return engine;
 }
 
+// Weights that do not fit beside the rest would only push each other out.
+Status Engine::WarmUp(const Progress& progress) {
+  if (!options_.warm) return OkStatus();
+  const uint64_t n_bytes = plan_.weights.mapped_bytes;
+  const uint64_t available = plan_.available_bytes.value_or(0);
+  if (n_bytes > available) {
+    plan_.notes.push_back(fmt::format(
+        "--warm: the weights are not read in, {} MiB of them and {} MiB of memory available",
+        n_bytes >> 20, available >> 20));
+    return OkStatus();
+  }
+  return model_->ReadIn(
+      [&](double fraction) { progress("reading the weights", 0.8 + 0.2 * fraction); });
+}
+
 Status Engine::Load(const Progress& progress) {
   progress("opening the model", 0.0);
   HF_ASSIGN_OR_RETURN(backend_, CpuBackend::Create({.n_threads = options_.n_threads,
@@ -101,6 +116,7 @@ Status Engine::Load(const Progress& progress) {
         {.arena_bytes = plan_.weights.arena_bytes, .reader = options_.expert_memory.reader}));
     plan_.notes.push_back("experts: " + DescribeExperts(model_->expert_tier()->stats()));
   }
+  HF_RETURN_IF_ERROR(WarmUp(progress));
   if (plan_.ctx > model_->config().context_length) {
     plan_.notes.push_back(
         fmt::format("context of {} tokens is beyond the {} the model was trained on", plan_.ctx,

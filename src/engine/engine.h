@@ -61,6 +61,7 @@ struct EngineOptions {
   FileSystem* file_system = PosixFileSystem();        // of the store
   // For how long a call waits for the end of a step or of a save.
   std::chrono::milliseconds patience = std::chrono::minutes(2);
+  bool warm = false;                 // reads the mapped weights in before the first request
   std::shared_ptr<Profile> profile;  // null: steps are not measured
   std::function<void()> in_step;     // of tests: runs as part of every forward pass; may be null
 
@@ -143,6 +144,7 @@ class Engine : public Generator {
  private:
   explicit Engine(const EngineOptions& options) : options_(options) {}
   Status Load(const Progress& progress);
+  Status WarmUp(const Progress& progress);
   Result<VocabularyData> LoadVocabulary();
   Status CheckRequest(const GenerateRequest& request) const;
   void Run();

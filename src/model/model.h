@@ -103,6 +103,8 @@ class Model {
   // From here on experts are read into an arena instead of being used where the file is mapped.
   // Before the first step, once.
   Status StreamExperts(const ExpertTierOptions& options);
+  // Reads the mapped weights that steps use into the page cache; hears how much of them is there.
+  Status ReadIn(const std::function<void(double fraction)>& progress) const;
   // Null: they are used where the file is mapped.
   ExpertTier* expert_tier() const { return tier_.get(); }
   int64_t max_rows() const { return options_.max_rows; }

@@ -187,6 +187,32 @@ Status Model::StreamExperts(const ExpertTierOptions& options) {
   return OkStatus();
 }
 
+Status Model::ReadIn(const std::function<void(double)>& progress) const {
+  constexpr size_t kPiece = size_t{16} << 20;
+  std::vector<std::span<const std::byte>> parts;
+  size_t n_bytes = 0, n_done = 0;
+  for (const GgufFile* file : {file_.get(), mtp_file_.get()}) {
+    if (file == nullptr) continue;
+    for (const GgufTensor& tensor : file->tensors()) {
+      const bool streamed = std::ranges::any_of(expert_layers_, [&](const ExpertLayer& layer) {
+        return &tensor == layer.gate.tensor || &tensor == layer.up.tensor ||
+               &tensor == layer.down.tensor;
+      });
+      if (tier_ && (streamed || &tensor == ngram_table_.tensor)) continue;
+      parts.push_back(tensor.data);
+      n_bytes += tensor.data.size();
+    }
+  }
+  for (const auto& part : parts) {
+    for (size_t at = 0; at < part.size(); at += kPiece) {
+      MappedFile::ReadIn(part.subspan(at, std::min(kPiece, part.size() - at)));
+      n_done += std::min(kPiece, part.size() - at);
+      progress(static_cast<double>(n_done) / static_cast<double>(n_bytes));
+    }
+  }
+  return CheckReads();
+}
+
 Status Model::LoadWeights() {
   HF_ASSIGN_OR_RETURN(const ModelWeights weights,
                       BindModelWeights(config_, *file_, mtp_file_.get()));

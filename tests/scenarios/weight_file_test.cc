@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "base/temp_folder.h"
 #include "tests/support/engine_client.h"
@@ -50,6 +53,20 @@ TEST(WeightFileTest, ItsLossFailsRequestsAndNothingWrongIsKept) {
   auto expected = Ask(alone.get(), follow_up, 10);
   expected->Wait();
   EXPECT_EQ(reply->tokens(), expected->tokens());
+}
+
+TEST(WeightFileTest, WarmReadsEverythingBeforeItIsReady) {
+  std::vector<double> fractions;
+  const auto engine = Engine::Create({.model_path = DemoModelPath(), .ctx = 1024, .warm = true},
+                                     [&](std::string_view phase, double fraction) {
+                                       if (phase == "reading the weights")
+                                         fractions.push_back(fraction);
+                                     });
+  ASSERT_TRUE(engine.ok()) << engine.status().ToString();
+  ASSERT_FALSE(fractions.empty());
+  EXPECT_TRUE(std::ranges::is_sorted(fractions));
+  EXPECT_EQ(fractions.back(), 1.0);
+  for (const std::string& note : (*engine)->plan().notes) EXPECT_FALSE(note.starts_with("--warm"));
 }
 
 }  // namespace
