@@ -113,6 +113,26 @@ HF_INLINE Codes64 OrShifted(const Codes64& a, const Codes64& b) {
   return r;
 }
 
+// (a >> kLow & 15) | (b >> k0 or k1 & kMask) << 4: the low four bits of codes, and those above
+// them, k0 for the first 32 bytes and k1 for the others; kLow is 0 or 4.
+template <int kLow, int k0, int k1, int kMask>
+HF_INLINE Codes64 JoinBits(const Codes64& a, const Codes64& b) {
+#if HWY_MAX_BYTES == 64
+  // Bits that come from other bytes are masked away.
+  const __m512i by =
+      _mm512_inserti64x4(_mm512_set1_epi32((36 - k0) % 32), _mm256_set1_epi32((36 - k1) % 32), 1);
+  const __m512i low = kLow == 0 ? a.v[0].raw : _mm512_srli_epi16(a.v[0].raw, kLow);
+  const __m512i high = _mm512_rolv_epi32(b.v[0].raw, by);
+  constexpr int kFirstChooses = 0xca;
+  const __m512i both = _mm512_ternarylogic_epi32(_mm512_set1_epi8(15), low, high, kFirstChooses);
+  Codes64 r;
+  r.v[0] = VU8{_mm512_and_si512(both, _mm512_set1_epi8(kMask << 4 | 15))};
+  return r;
+#else
+  return OrShifted<4>(ShiftHalves<kLow, kLow>(a, 15), ShiftHalves<k0, k1>(b, kMask));
+#endif
+}
+
 HF_INLINE Codes64 XorAll(const Codes64& a, uint8_t bits) {
   Codes64 r;
   HF_UNROLL for (int i = 0; i < kC; ++i) r.v[i] = hn::Xor(a.v[i], hn::Set(kU8, bits));

@@ -166,8 +166,7 @@ struct TypeQ6_K {
   template <int c>
   static HF_INLINE Codes64 Codes(const uint8_t* b) {
     constexpr int h = c / 2, k = 4 * (c % 2);
-    return OrShifted<4>(ShiftHalves<k, k>(Load64(b + 64 * h), 15),
-                        ShiftHalves<k, k + 2>(Dup32(b + 128 + 32 * h), 3));
+    return JoinBits<k, k, k + 2, 3>(Load64(b + 64 * h), Dup32(b + 128 + 32 * h));
   }
   static HF_INLINE void Scales(const uint8_t* b, S16* scales, S16*) {
     *scales = S16FromI8(b + 192);
