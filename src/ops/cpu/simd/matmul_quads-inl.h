@@ -127,17 +127,16 @@ HF_INLINE void AddChunk(const uint8_t* block, const ScaleVec& scale, const Activ
   }
 }
 
-// lane = fma(float(sum), scale * da, lane) for the four rows.
-HF_INLINE void AddToLane(I32x4 sum, F32x4 scale, float da, float* lane) {
+// fma(float(sum), scale * da, lane) for the four rows.
+HF_INLINE F32x4 AddToLane(I32x4 sum, F32x4 scale, float da, F32x4 lane) {
   const TagF32x4 d;
-  const F32x4 factor = hn::Mul(scale, hn::Set(d, da));
-  hn::Store(hn::MulAdd(hn::ConvertTo(d, sum), factor, hn::Load(d, lane)), d, lane);
+  return hn::MulAdd(hn::ConvertTo(d, sum), hn::Mul(scale, hn::Set(d, da)), lane);
 }
 
-// Superblock b of four rows; `ahead` bytes behind it lies what is prefetched.
+// Adds superblock b of four rows to its lanes; `ahead` bytes behind it lies what is prefetched.
 template <class T, int kX>
 HF_INLINE void QuadStep(const uint8_t* const* block, int64_t b, int64_t ahead,
-                        const Activations<kX>& a, float (*lanes)[16][4]) {
+                        const Activations<kX>& a, F32x4* lanes) {
   const QuadScales<T> scales(block);
   VI32 sums[4][kX];
   HF_UNROLL for (int i = 0; i < 4; ++i) {
@@ -156,44 +155,80 @@ HF_INLINE void QuadStep(const uint8_t* const* block, int64_t b, int64_t ahead,
   }
   HF_UNROLL for (int x = 0; x < kX; ++x) {
     const float da = a.scales[x][b];
-    float* lane = lanes[x][b % 16];
-    AddToLane(Reduce4(sums[0][x], sums[1][x], sums[2][x], sums[3][x]), scales.d, da, lane);
-    if constexpr (T::kMin) AddToLane(scales.MinSums(a.sums16[x] + b * 16), scales.m, da, lane);
+    lanes[x] =
+        AddToLane(Reduce4(sums[0][x], sums[1][x], sums[2][x], sums[3][x]), scales.d, da, lanes[x]);
+    if constexpr (T::kMin) {
+      lanes[x] = AddToLane(scales.MinSums(a.sums16[x] + b * 16), scales.m, da, lanes[x]);
+    }
   }
 }
 
-// TreeSum of the four rows; lanes from n_lanes (a power of two) on are +0.
-HF_INLINE F32x4 SumQuad(const float (*lanes)[4], int n_lanes) {
+// TreeSum of the four rows, of kLanes (a power of two) lanes; the others are +0.
+template <int kLanes, int kX>
+HF_INLINE void SumQuads(const float (*lanes)[kX][4], F32x4* y) {
   const TagF32x4 d;
-  F32x4 l[8];
-  if (n_lanes == 1) return hn::Load(d, lanes[0]);
-  HF_UNROLL for (int i = 0; i < 8; ++i) {
-    if (i < n_lanes / 2) {
-      l[i] = hn::Add(hn::Load(d, lanes[i]), hn::Load(d, lanes[i + n_lanes / 2]));
+  HF_UNROLL for (int x = 0; x < kX; ++x) {
+    F32x4 l[kLanes];
+    HF_UNROLL for (int i = 0; i < kLanes; ++i) l[i] = hn::Load(d, lanes[i][x]);
+    HF_UNROLL for (int n = kLanes / 2; n > 0; n /= 2) {
+      HF_UNROLL for (int i = 0; i < n; ++i) l[i] = hn::Add(l[i], l[i + n]);
     }
+    y[x] = l[0];
   }
-  for (int n = n_lanes / 4; n > 0; n /= 2) {
-    for (int i = 0; i < n; ++i) l[i] = hn::Add(l[i], l[i + n]);
+}
+
+// The outputs of four weight rows, whose superblocks 0 are at `block`, with all kX term rows.
+template <class T, int kX>
+HF_INLINE void QuadOutputs(const uint8_t** block, int64_t n_blocks, int64_t ahead,
+                           const Activations<kX>& a, F32x4* y) {
+  const TagF32x4 d;
+  HF_UNROLL for (int x = 0; x < kX; ++x) y[x] = hn::Zero(d);
+  if (n_blocks == 1) return QuadStep<T, kX>(block, 0, ahead, a, y);
+  int n_lanes = 2;
+  while (n_lanes < 16 && n_lanes < n_blocks) n_lanes *= 2;
+  alignas(16) float lanes[16][kX][4];
+  for (int i = 0; i < n_lanes; ++i) {
+    HF_UNROLL for (int x = 0; x < kX; ++x) hn::Store(y[x], d, lanes[i][x]);
   }
-  return l[0];
+  for (int64_t b = 0; b < n_blocks; ++b) {
+    F32x4 lane[kX];
+    HF_UNROLL for (int x = 0; x < kX; ++x) lane[x] = hn::Load(d, lanes[b % 16][x]);
+    QuadStep<T, kX>(block, b, ahead, a, lane);
+    HF_UNROLL for (int x = 0; x < kX; ++x) hn::Store(lane[x], d, lanes[b % 16][x]);
+    HF_UNROLL for (int i = 0; i < 4; ++i) block[i] += T::kBlockBytes;
+  }
+  switch (n_lanes) {
+    case 2:
+      return SumQuads<2, kX>(lanes, y);
+    case 4:
+      return SumQuads<4, kX>(lanes, y);
+    case 8:
+      return SumQuads<8, kX>(lanes, y);
+    default:
+      return SumQuads<16, kX>(lanes, y);
+  }
+}
+
+// The first n of four outputs.
+HF_INLINE void StoreFirst(F32x4 y, int64_t n, float* to) {
+  const TagF32x4 d;
+  if (n == 4) return hn::StoreU(y, d, to);
+  float rows[4];
+  hn::StoreU(y, d, rows);
+  memcpy(to, rows, static_cast<size_t>(n) * sizeof(float));
 }
 
 // Stores outputs of weight rows r .. r + n (n <= 4), from those of all kX term rows.
 template <int kX>
 HF_INLINE void StoreQuad(const MatMulSlice& s, int64_t r, int64_t n, const F32x4* y) {
-  const TagF32x4 d;
-  const int n_terms = kX % 2 == 0 ? s.quantized.n_terms : 1;
-  for (int x = 0; x < kX; x += n_terms) {
-    const F32x4 sum = n_terms == 2 ? hn::Add(y[x], y[(x + 1) % kX]) : y[x];
-    float* out = s.y + x / n_terms * s.y_stride + r;
-    if (n == 4) {
-      hn::StoreU(sum, d, out);
-      continue;
+  float* out = s.y + r;
+  if (kX % 2 == 0 && s.quantized.n_terms == 2) {
+    HF_UNROLL for (int x = 0; x + 1 < kX; x += 2, out += s.y_stride) {
+      StoreFirst(hn::Add(y[x], y[x + 1]), n, out);
     }
-    float rows[4];
-    hn::StoreU(sum, d, rows);
-    memcpy(out, rows, static_cast<size_t>(n) * sizeof(float));
+    return;
   }
+  HF_UNROLL for (int x = 0; x < kX; ++x, out += s.y_stride) StoreFirst(y[x], n, out);
 }
 
 HF_INLINE int64_t QuadAhead(const MatMulSlice& s) {
@@ -204,25 +239,14 @@ HF_INLINE int64_t QuadAhead(const MatMulSlice& s) {
 template <class T, int kX>
 void MatMulQuads(const MatMulSlice& s) {
   const Activations<kX> a(s, 0);
-  const int64_t n_blocks = s.n_cols / 256;
-  int n_lanes = 1;
-  while (n_lanes < 16 && n_lanes < n_blocks) n_lanes *= 2;
   const int64_t ahead = QuadAhead(s);
   for (int64_t r = s.row_begin; r < s.row_end; r += 4) {
     const int64_t n_rows = Min(4, s.row_end - r);
     const uint8_t* block[4];
     // Past the last row it repeats.
     HF_UNROLL for (int i = 0; i < 4; ++i) block[i] = WeightRow(s, r + Min(i, n_rows - 1));
-    alignas(64) float lanes[kX][16][4];
-    HF_UNROLL for (int x = 0; x < kX; ++x) {
-      for (int i = 0; i < n_lanes; ++i) hn::Store(hn::Zero(TagF32x4()), TagF32x4(), lanes[x][i]);
-    }
-    for (int64_t b = 0; b < n_blocks; ++b) {
-      QuadStep<T, kX>(block, b, ahead, a, lanes);
-      HF_UNROLL for (int i = 0; i < 4; ++i) block[i] += T::kBlockBytes;
-    }
     F32x4 y[kX];
-    HF_UNROLL for (int x = 0; x < kX; ++x) y[x] = SumQuad(lanes[x], n_lanes);
+    QuadOutputs<T, kX>(block, s.n_cols / 256, ahead, a, y);
     StoreQuad<kX>(s, r, n_rows, y);
   }
 }
