@@ -34,7 +34,7 @@ struct ServeOptions {
   double step_target_ms = 100.0;
   int shutdown_timeout_s = 10;  // for running replies after SIGTERM
   int stall_timeout_s = 120;    // without progress of a step or of loading
-  int stall_restarts = 3;       // of the engine after stuck steps, in an hour
+  int stall_restarts = 3;       // after stuck steps and lost weights, in an hour
   int64_t max_body_mib = 32;
   ProfileOption profile;
   std::function<void()> in_step;  // of tests: EngineOptions::in_step
@@ -42,8 +42,9 @@ struct ServeOptions {
 
 // Serves until SIGTERM or SIGINT, which end it cleanly; a second one ends it at once. The port is
 // open, and said on `out`, before the model is loaded. Must be called before other threads are
-// started (it blocks signals for them). After a step that does not end the process begins anew
-// (restart.h), so this may be called by a program that was started with an open port.
+// started (it blocks signals for them). After a step that does not end, and when a file of weights
+// cannot be read any more, the process begins anew (restart.h), so this may be called by a program
+// that was started with an open port.
 Status RunServe(const ServeOptions& options, std::ostream& out);
 
 }  // namespace holdfast::cli
