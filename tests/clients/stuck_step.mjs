@@ -12,12 +12,15 @@ const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const post = (url, body, options = {}) => fetch(`${url}/v1/chat/completions`, { method: 'POST',
   headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body), ...options });
 
-// The answer of a server that may be restarting: asks again while it is loading.
+// The answer of a server that may be restarting: asks again while it is loading, and when its
+// connection was among those that the restart closed.
 async function reply(url, body) {
   for (let i = 0; i < 600; i += 1) {
-    const response = await post(url, body);
-    if (response.status !== 503) return response.json();
-    await response.text();
+    const response = await post(url, body).catch((error) => {
+      if (!['ECONNRESET', 'UND_ERR_SOCKET'].includes(error.cause?.code)) throw error;
+    });
+    if (response && response.status !== 503) return response.json();
+    await response?.text();
     await sleep(50);
   }
   throw new Error('the server did not come back');
