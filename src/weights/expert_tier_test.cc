@@ -16,6 +16,7 @@
 #include "base/temp_folder.h"
 #include "weights/model_config.h"
 #include "weights/synth_model.h"
+#include "weights/testing/unreliable_reader.h"
 
 namespace holdfast {
 namespace {
@@ -23,38 +24,6 @@ namespace {
 using testing::HasSubstr;
 
 constexpr int kExperts = 16;
-
-// Reads as asked, in another order, late, or not at all.
-class UnreliableReader : public AsyncReader {
- public:
-  struct Faults {
-    std::set<int64_t> failing;  // numbers of requests, from 0
-    int error = EIO;
-    std::atomic<int64_t> n_requests{0};
-  };
-  UnreliableReader(Faults* faults, Done done)
-      : faults_(faults), done_(done), inner_(MakePreadReader(3, std::move(done))) {}
-  std::string_view name() const override { return "unreliable"; }
-  void Submit(std::span<const ReadRequest> requests) override {
-    std::vector<ReadRequest> good;
-    std::vector<uint64_t> bad;
-    for (const ReadRequest& request : requests) {
-      if (faults_->failing.contains(faults_->n_requests++)) {
-        bad.push_back(request.tag);
-      } else {
-        good.insert(good.begin(), request);
-      }
-    }
-    for (const uint64_t tag : bad) done_(tag, faults_->error);
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
-    inner_->Submit(good);
-  }
-
- private:
-  Faults* const faults_;
-  const Done done_;
-  const std::unique_ptr<AsyncReader> inner_;
-};
 
 class ExpertTierTest : public testing::Test {
  protected:
