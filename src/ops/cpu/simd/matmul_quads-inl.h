@@ -11,6 +11,9 @@ namespace {
 
 // Memory is asked for where the next four rows have what is in work; within long rows nearer.
 constexpr int64_t kNextQuadBytes = 16384, kWithinRowBytes = 1024;
+// One weight row after the other leaves its sums in memory: straight code for all four would keep
+// the compiler at it for minutes with 128-bit vectors.
+constexpr bool kRowByRow = HWY_MAX_BYTES == 16;
 
 // Scales, minima and their float factors of one superblock in each of four weight rows.
 template <class T>
@@ -133,25 +136,38 @@ HF_INLINE F32x4 AddToLane(I32x4 sum, F32x4 scale, float da, F32x4 lane) {
   return hn::MulAdd(hn::ConvertTo(d, sum), hn::Mul(scale, hn::Set(d, da)), lane);
 }
 
+// Integer sums of superblock b of weight row i with all kX term rows.
+template <class T, int kX>
+HF_INLINE void QuadRow(const uint8_t* block, int64_t b, int64_t ahead, int i,
+                       const QuadScales<T>& scales, const Activations<kX>& a, VI32* sums) {
+  VI32 sum[kX];
+  Prefetch<T::kBlockBytes>(block + ahead);
+  HF_UNROLL for (int x = 0; x < kX; ++x) {
+    if constexpr (T::kZ != 0) {
+      sum[x] = scales.Offset(i, a.sums16[x] + b * 16);
+    } else {
+      sum[x] = hn::Zero(kI32);
+    }
+  }
+  AddChunk<T, 0, kX>(block, scales.template Of<0>(i), a, b * 256, sum);
+  AddChunk<T, 1, kX>(block, scales.template Of<1>(i), a, b * 256, sum);
+  AddChunk<T, 2, kX>(block, scales.template Of<2>(i), a, b * 256, sum);
+  AddChunk<T, 3, kX>(block, scales.template Of<3>(i), a, b * 256, sum);
+  HF_UNROLL for (int x = 0; x < kX; ++x) sums[x] = sum[x];
+}
+
 // Adds superblock b of four rows to its lanes; `ahead` bytes behind it lies what is prefetched.
 template <class T, int kX>
 HF_INLINE void QuadStep(const uint8_t* const* block, int64_t b, int64_t ahead,
                         const Activations<kX>& a, F32x4* lanes) {
   const QuadScales<T> scales(block);
   VI32 sums[4][kX];
-  HF_UNROLL for (int i = 0; i < 4; ++i) {
-    Prefetch<T::kBlockBytes>(block[i] + ahead);
-    HF_UNROLL for (int x = 0; x < kX; ++x) {
-      if constexpr (T::kZ != 0) {
-        sums[i][x] = scales.Offset(i, a.sums16[x] + b * 16);
-      } else {
-        sums[i][x] = hn::Zero(kI32);
-      }
+  if constexpr (kRowByRow) {
+    for (int i = 0; i < 4; ++i) QuadRow<T, kX>(block[i], b, ahead, i, scales, a, sums[i]);
+  } else {
+    HF_UNROLL for (int i = 0; i < 4; ++i) {
+      QuadRow<T, kX>(block[i], b, ahead, i, scales, a, sums[i]);
     }
-    AddChunk<T, 0, kX>(block[i], scales.template Of<0>(i), a, b * 256, sums[i]);
-    AddChunk<T, 1, kX>(block[i], scales.template Of<1>(i), a, b * 256, sums[i]);
-    AddChunk<T, 2, kX>(block[i], scales.template Of<2>(i), a, b * 256, sums[i]);
-    AddChunk<T, 3, kX>(block[i], scales.template Of<3>(i), a, b * 256, sums[i]);
   }
   HF_UNROLL for (int x = 0; x < kX; ++x) {
     const float da = a.scales[x][b];
