@@ -73,8 +73,9 @@ Status Engine::WarmUp(const Progress& progress) {
         n_bytes >> 20, available >> 20));
     return OkStatus();
   }
-  return model_->ReadIn(
-      [&](double fraction) { progress("reading the weights", 0.8 + 0.2 * fraction); });
+  return model_->ReadIn(/*table=*/plan_.weights.table_bytes == 0, [&](double fraction) {
+    progress("reading the weights", 0.8 + 0.2 * fraction);
+  });
 }
 
 Status Engine::Load(const Progress& progress) {

@@ -103,10 +103,16 @@ class Model {
   // From here on experts are read into an arena instead of being used where the file is mapped.
   // Before the first step, once.
   Status StreamExperts(const ExpertTierOptions& options);
-  // Reads the mapped weights that steps use into the page cache; hears how much of them is there.
-  Status ReadIn(const std::function<void(double fraction)>& progress) const;
+  // The n-gram table; !exists() when the model has none.
+  NgramTable ngram_table() const;
+  // The same for its rows: from here on they are read when a step needs them.
+  Status StreamNgramRows(const NgramTierOptions& options);
+  // Reads the mapped weights that steps use into the page cache, of a mapped n-gram table only if
+  // `table`; hears how much of them is there.
+  Status ReadIn(bool table, const std::function<void(double fraction)>& progress) const;
   // Null: they are used where the file is mapped.
   ExpertTier* expert_tier() const { return tier_.get(); }
+  NgramTier* ngram_tier() const { return ngram_tier_.get(); }
   int64_t max_rows() const { return options_.max_rows; }
   // Scratch and converted weights: what is allocated beside the mapped files.
   size_t buffer_bytes() const;
@@ -197,6 +203,7 @@ class Model {
   std::vector<ExpertLayer> expert_layers_;
   WeightView ngram_table_;
   std::unique_ptr<ExpertTier> tier_;
+  std::unique_ptr<NgramTier> ngram_tier_;
   std::unique_ptr<Scratch> scratch_;
   // What a window's log holds and how it is committed.
   size_t log_bytes_ = 0, log_hidden_offset_ = 0;

@@ -158,6 +158,8 @@ Status Model::Forward(const Batch& batch, std::span<float> logits, std::span<flo
     tokens.insert(tokens.end(), sequence.drafts.begin(), sequence.drafts.end());
     if (config_.ple) AddTableRows(sequence);
   }
+  // Read while the layers before the one that uses them are computed.
+  if (ngram_tier_) ngram_tier_->Begin(table_rows_);
   const StepRows rows{.n_rows = static_cast<int64_t>(tokens.size()),
                       .segments = segments,
                       .page_tokens = layout_.page_tokens()};
@@ -369,6 +371,7 @@ Status Model::RunPle(const Layer& layer, const StepRows& rows) {
                .table_rows = table_rows_,
                .n_heads = ple.n_heads,
                .table = w.table,
+               .tier = ngram_tier_.get(),
                .key = w.key,
                .value = w.value,
                .norm_key = w.norm_key,

@@ -187,7 +187,18 @@ Status Model::StreamExperts(const ExpertTierOptions& options) {
   return OkStatus();
 }
 
-Status Model::ReadIn(const std::function<void(double)>& progress) const {
+NgramTable Model::ngram_table() const {
+  if (!ngram_table_.exists()) return {};
+  return {ngram_table_, file_.get(), options_.max_rows * config_.ple->n_heads};
+}
+
+Status Model::StreamNgramRows(const NgramTierOptions& options) {
+  HF_CHECK(ngram_tier_ == nullptr);
+  HF_ASSIGN_OR_RETURN(ngram_tier_, NgramTier::Create(ngram_table(), options));
+  return OkStatus();
+}
+
+Status Model::ReadIn(bool table, const std::function<void(double)>& progress) const {
   constexpr size_t kPiece = size_t{16} << 20;
   std::vector<std::span<const std::byte>> parts;
   size_t n_bytes = 0, n_done = 0;
@@ -198,7 +209,8 @@ Status Model::ReadIn(const std::function<void(double)>& progress) const {
         return &tensor == layer.gate.tensor || &tensor == layer.up.tensor ||
                &tensor == layer.down.tensor;
       });
-      if (tier_ && (streamed || &tensor == ngram_table_.tensor)) continue;
+      if (tier_ && streamed) continue;
+      if (&tensor == ngram_table_.tensor && (ngram_tier_ || !table)) continue;
       parts.push_back(tensor.data);
       n_bytes += tensor.data.size();
     }

@@ -21,6 +21,7 @@
 #include "ops/kv_format.h"
 #include "weights/expert_tier.h"
 #include "weights/model_weights.h"
+#include "weights/ngram_tier.h"
 
 namespace holdfast {
 
@@ -219,7 +220,10 @@ struct PleArgs {
   StepRows rows;
   std::span<const int64_t> table_rows;  // [n_rows, n_heads]
   int n_heads = 0;
-  const Weight* table = nullptr;              // [table rows, row_width]
+  const Weight* table = nullptr;  // [table rows, row_width]
+  // Not null: the rows' bytes come from here, where table_rows have begun to be gathered, and never
+  // from the mapping.
+  NgramTier* tier = nullptr;
   const Weight* key = nullptr;                // [n_streams * dim, n_heads * row_width]
   const Weight* value = nullptr;              // [dim, n_heads * row_width]
   BufferRef norm_key, norm_query, norm_conv;  // [n_streams, dim]

@@ -27,10 +27,12 @@ Status CpuBackend::Ple(const PleArgs& args) {
   const int64_t width = args.n_streams * dim, embed = args.n_heads * table.n_cols;
   float* embedding =
       args.embedding.buffer ? HostData(args.embedding) : scratch_.Get<float>(n_rows * embed);
+  if (args.tier) HF_RETURN_IF_ERROR(args.tier->Wait());
   pool_.For(n_rows, [&](int64_t row, int) {
     for (int h = 0; h < args.n_heads; ++h) {
-      DequantizeRow(table.type, table.Row(args.table_rows[row * args.n_heads + h]), table.n_cols,
-                    embedding + row * embed + h * table.n_cols);
+      const int64_t i = row * args.n_heads + h;
+      DequantizeRow(table.type, args.tier ? args.tier->Row(i) : table.Row(args.table_rows[i]),
+                    table.n_cols, embedding + row * embed + h * table.n_cols);
     }
   });
 
