@@ -12,6 +12,7 @@
 
 #include "base/half.h"
 #include "bench/machine_peak.h"
+#include "ops/cpu/grid_blocks.h"
 #include "ops/cpu/kernels.h"
 
 namespace holdfast {
@@ -40,9 +41,10 @@ void Report(benchmark::State& state, double bytes, double ops) {
 constexpr int64_t kCols = 2560;       // the model's width
 constexpr int64_t kNarrowCols = 256;  // the demo model's
 
-// A matrix that no cache holds (decode), or one that stays in L2.
+// A matrix that no cache holds (decode), or one that stays in L2. Bytes are those of the file's
+// form, of a repacked one too.
 void MatMul(benchmark::State& state, const KernelTable* kernels, QuantType type, int64_t n_cols,
-            int64_t n_x, bool streamed) {
+            int64_t n_x, bool streamed, bool repacked) {
   const int64_t row_bytes = RowBytes(type, n_cols).value();
   const int64_t n_rows =
       streamed ? (int64_t{96} << 20) / row_bytes / 16 * 16 : 256 * kCols / n_cols;
@@ -60,8 +62,17 @@ void MatMul(benchmark::State& state, const KernelTable* kernels, QuantType type,
   std::vector<int16_t> sums16(x.size() / 16);
   MatMulSlice s;
   s.type = type;
+  s.repacked = repacked;
   s.weights = weights.data();
   s.row_bytes = row_bytes;
+  std::vector<std::byte> packed;
+  if (repacked) {
+    const int64_t n_blocks = n_rows * n_cols / 256;
+    packed.resize(static_cast<size_t>(n_blocks * RepackedBlockBytes(type)));
+    RepackBlocks(type, weights.data(), n_blocks, packed.data());
+    s.weights = packed.data();
+    s.row_bytes = n_cols / 256 * RepackedBlockBytes(type);
+  }
   s.n_cols = n_cols;
   s.row_end = n_rows;
   s.n_x = n_x;
@@ -183,16 +194,24 @@ void Register(const KernelTable* kernels) {
     const std::string name = set + std::string(QuantTypeName(type)) + "/x";
     for (const int64_t n_x : {1, 2, 3}) {
       benchmark::RegisterBenchmark((name + std::to_string(n_x) + "/streamed").c_str(), MatMul,
-                                   kernels, type, kCols, n_x, true);
+                                   kernels, type, kCols, n_x, true, false);
     }
     for (const int64_t n_x : {1, 2, 3, 4, 8, 16, 64, 256}) {
       benchmark::RegisterBenchmark((name + std::to_string(n_x)).c_str(), MatMul, kernels, type,
-                                   kCols, n_x, false);
+                                   kCols, n_x, false, false);
     }
     for (const int64_t n_x : {1, 2, 4, 8}) {
       benchmark::RegisterBenchmark((name + std::to_string(n_x) + "/narrow").c_str(), MatMul,
-                                   kernels, type, kNarrowCols, n_x, false);
+                                   kernels, type, kNarrowCols, n_x, false, false);
     }
+    if (!IsGridType(type)) continue;
+    const std::string packed = set + std::string(QuantTypeName(type)) + "_repacked/x";
+    for (const int64_t n_x : {1, 2, 4, 16, 256}) {
+      benchmark::RegisterBenchmark((packed + std::to_string(n_x)).c_str(), MatMul, kernels, type,
+                                   kCols, n_x, false, true);
+    }
+    benchmark::RegisterBenchmark((packed + "1/streamed").c_str(), MatMul, kernels, type, kCols, 1,
+                                 true, true);
   }
   for (const int64_t n : {512, 2048}) {
     benchmark::RegisterBenchmark((set + "attention/cells" + std::to_string(n)).c_str(), Attention,

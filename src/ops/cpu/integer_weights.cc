@@ -1,10 +1,10 @@
 #include "ops/cpu/integer_weights.h"
 
-#include <bit>
 #include <cstring>
 
 #include "base/check.h"
 #include "base/half.h"
+#include "ops/cpu/grid_blocks.h"
 #include "ops/cpu/kernels.h"
 #include "weights/grid_tables.h"
 
@@ -129,71 +129,10 @@ void UnpackIQ4_XS(const std::byte* b, IntegerGroup* out) {
   }
 }
 
-void SignedGrid(int scale, uint64_t grid, uint32_t signs, int32_t* w) {
-  for (int n = 0; n < 8; ++n) {
-    const int magnitude = static_cast<int>((grid >> (8 * n)) & 255);
-    w[n] = scale * ((signs >> n) & 1 ? -magnitude : magnitude);
-  }
-}
-
-uint64_t TwoQuads(uint32_t first, uint32_t second) { return first | (uint64_t{second} << 32); }
-
-void UnpackIQ2_XXS(const std::byte* b, IntegerGroup* out) {
-  out->d = Half(b) * 0.125f;
-  for (int o = 0; o < 32; ++o) {
-    const std::byte* q = b + 2 + 8 * (o / 4);
-    const uint32_t w = U32(q + 4);
-    SignedGrid(2 * static_cast<int>(w >> 28) + 1, kIq2xxsGrid[static_cast<size_t>(U8(q + o % 4))],
-               EvenSigns((w >> (7 * (o % 4))) & 127), out->weights + 8 * o);
-  }
-}
-
-void UnpackIQ2_XS(const std::byte* b, IntegerGroup* out) {
-  out->d = Half(b) * 0.125f;
-  for (int o = 0; o < 32; ++o) {
-    const std::byte scales = b[66 + o / 4];
-    const uint32_t q = U16(b + 2 + 2 * o);
-    SignedGrid(2 * (o % 4 < 2 ? Lo(scales) : Hi(scales)) + 1, kIq2xsGrid[q & 511],
-               EvenSigns(q >> 9), out->weights + 8 * o);
-  }
-}
-
-void UnpackIQ2_S(const std::byte* b, IntegerGroup* out) {
-  out->d = Half(b) * 0.125f;
-  for (int o = 0; o < 32; ++o) {
-    const std::byte scales = b[74 + o / 4];
-    const int index = U8(b + 2 + o) | (((U8(b + 66 + o / 4) >> (2 * (o % 4))) & 3) << 8);
-    SignedGrid(2 * (o % 4 < 2 ? Lo(scales) : Hi(scales)) + 1, kIq2sGrid[static_cast<size_t>(index)],
-               static_cast<uint32_t>(U8(b + 34 + o)), out->weights + 8 * o);
-  }
-}
-
-void UnpackIQ3_XXS(const std::byte* b, IntegerGroup* out) {
-  out->d = Half(b) * 0.25f;
-  for (int o = 0; o < 32; ++o) {
-    const uint32_t w = U32(b + 66 + 4 * (o / 4));
-    const std::byte* q = b + 2 + 2 * o;
-    SignedGrid(2 * static_cast<int>(w >> 28) + 1,
-               TwoQuads(kIq3xxsGrid[static_cast<size_t>(U8(q))],
-                        kIq3xxsGrid[static_cast<size_t>(U8(q + 1))]),
-               EvenSigns((w >> (7 * (o % 4))) & 127), out->weights + 8 * o);
-  }
-}
-
-void UnpackIQ3_S(const std::byte* b, IntegerGroup* out) {
-  out->d = Half(b);
-  for (int o = 0; o < 32; ++o) {
-    const int i = o / 4, l = o % 4;
-    const int nibble = i % 2 == 0 ? Lo(b[106 + i / 2]) : Hi(b[106 + i / 2]);
-    const int high = U8(b + 66 + i);
-    const std::byte* q = b + 2 + 2 * o;
-    const int first = U8(q) | (((high >> (2 * l)) & 1) << 8);
-    const int second = U8(q + 1) | (((high >> (2 * l + 1)) & 1) << 8);
-    SignedGrid(
-        1 + 2 * nibble,
-        TwoQuads(kIq3sGrid[static_cast<size_t>(first)], kIq3sGrid[static_cast<size_t>(second)]),
-        static_cast<uint32_t>(U8(b + 74 + o)), out->weights + 8 * o);
-  }
+// The integer is scale times signed grid value.
+void UnpackGrid(const GridBlock& block, IntegerGroup* out) {
+  out->d = block.d;
+  for (int j = 0; j < 256; ++j) out->weights[j] = block.scales[j / 16] * block.values[j];
 }
 
 }  // namespace
@@ -278,18 +217,24 @@ void UnpackIntegerGroup(QuantType type, const std::byte* row, int64_t group, Int
     case QuantType::kIQ4_XS:
       return UnpackIQ4_XS(b, out);
     case QuantType::kIQ2_XXS:
-      return UnpackIQ2_XXS(b, out);
     case QuantType::kIQ2_XS:
-      return UnpackIQ2_XS(b, out);
     case QuantType::kIQ2_S:
-      return UnpackIQ2_S(b, out);
     case QuantType::kIQ3_XXS:
-      return UnpackIQ3_XXS(b, out);
-    case QuantType::kIQ3_S:
-      return UnpackIQ3_S(b, out);
+    case QuantType::kIQ3_S: {
+      GridBlock block;
+      UnpackGridBlock(type, b, &block);
+      return UnpackGrid(block, out);
+    }
     default:
       HF_CHECK(!"UnpackIntegerGroup: a type without an integer kernel");
   }
+}
+
+void UnpackRepackedGroup(QuantType type, const std::byte* row, int64_t group, IntegerGroup* out) {
+  GridBlock block;
+  UnpackRepackedBlock(type, row + group * RepackedBlockBytes(type), &block);
+  out->has_min = false;
+  UnpackGrid(block, out);
 }
 
 }  // namespace holdfast

@@ -23,6 +23,8 @@ struct IntegerGroup {
 
 // Group `group` (of ActivationGroup(type) columns) of the row at `row`. HasIntegerKernel(type).
 void UnpackIntegerGroup(QuantType type, const std::byte* row, int64_t group, IntegerGroup* out);
+// The same of a row of a grid type that was repacked (grid_blocks.h).
+void UnpackRepackedGroup(QuantType type, const std::byte* row, int64_t group, IntegerGroup* out);
 
 }  // namespace holdfast
 

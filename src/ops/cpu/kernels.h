@@ -54,6 +54,7 @@ struct QuantizedRows {
 // Group is 32 for types of block size 32 and 64, else 256.
 struct MatMulSlice {
   QuantType type = QuantType::kF32;
+  bool repacked = false;               // a grid type as grid_blocks.h lays it out
   const std::byte* weights = nullptr;  // row 0
   int64_t row_bytes = 0;
   int64_t n_cols = 0;

@@ -1,8 +1,10 @@
 // Every vector set's matmul against the scalar one, bit for bit.
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/half.h"
+#include "ops/cpu/grid_blocks.h"
 #include "ops/cpu/kernels_test_util.h"
 
 namespace holdfast {
@@ -136,6 +138,19 @@ void ExpectSameProduct(const KernelTable& kernels, const Product& p, Random& ran
   s.y = actual.data();
   kernels.matmul(s);
   EXPECT_TRUE(SameBits(actual, expected));
+  if (!p.integer || !IsGridType(p.type)) return;
+
+  const int64_t n_blocks = shape.n_rows * shape.n_cols / 256;
+  std::vector<std::byte> repacked(static_cast<size_t>(n_blocks * RepackedBlockBytes(p.type)));
+  RepackBlocks(p.type, weights.data(), n_blocks, repacked.data());
+  s.repacked = true;
+  s.weights = repacked.data();
+  s.row_bytes = shape.n_cols / 256 * RepackedBlockBytes(p.type);
+  for (const KernelTable* table : {&ScalarKernels(), &kernels}) {
+    std::ranges::fill(actual, 7.0f);
+    table->matmul(s);
+    EXPECT_TRUE(SameBits(actual, expected)) << "repacked, " << table->name;
+  }
 }
 
 using MatMulTest = KernelSetTest;

@@ -42,7 +42,8 @@ void IntegerRow(const MatMulSlice& s, int64_t r, int64_t j0, int64_t n) {
   const QuantizedRows& q = s.quantized;
   const int64_t group = q.group, n_groups = s.n_cols / group;
   for (int64_t b = 0; b < n_groups; ++b) {
-    UnpackIntegerGroup(s.type, s.weights + r * s.row_bytes, b, &w);
+    (s.repacked ? UnpackRepackedGroup : UnpackIntegerGroup)(s.type, s.weights + r * s.row_bytes, b,
+                                                            &w);
     for (int64_t i = 0; i < n * q.n_terms; ++i) {
       const int64_t j = i / q.n_terms, term = i % q.n_terms;
       const int64_t x = XRow(s, j0 + j) * q.n_terms + term;

@@ -3,6 +3,7 @@
 #ifndef HOLDFAST_OPS_CPU_SIMD_GRID_TYPES_INL_H_
 #define HOLDFAST_OPS_CPU_SIMD_GRID_TYPES_INL_H_
 
+#include "ops/cpu/grid_blocks.h"
 #include "ops/cpu/simd/types-inl.h"
 #include "weights/grid_tables.h"
 
@@ -214,6 +215,44 @@ struct TypeIQ3_S {
   static constexpr int kD = 0, kM = 0;
   static constexpr float kDFactor = 1.0f;
 };
+
+// The signed values of repacked codes (ops/cpu/grid_blocks.h), moved up by the largest magnitude.
+struct RepackedTable {
+  alignas(16) int8_t codes[16];
+  int z;
+
+  constexpr explicit RepackedTable(const std::array<int8_t, 8>& magnitudes) : codes(), z(0) {
+    for (const int8_t m : magnitudes) z = m > z ? m : z;
+    for (int i = 0; i < 8; ++i) {
+      codes[i] = static_cast<int8_t>(z + magnitudes[i]);
+      codes[8 + i] = static_cast<int8_t>(z - magnitudes[i]);
+    }
+  }
+};
+constexpr RepackedTable kIq2Table(kIq2Magnitudes), kIq3XxsTable(kIq3XxsMagnitudes),
+    kIq3STable(kIq3SMagnitudes);
+
+template <class Source, const RepackedTable& kTable>
+struct Repacked {
+  static constexpr int kGroup = 256, kSub = Source::kSub, kZ = kTable.z;
+  static constexpr int kCodes = 2 + 256 / kSub;  // where the codes begin
+  static constexpr int kBlockBytes = kCodes + 128;
+  static constexpr bool kMin = false, kWide = false;
+  static constexpr const int8_t* kValues = kTable.codes;
+  template <int c>
+  static HF_INLINE Codes64 Codes(const uint8_t* b) {
+    return Lookup16(kValues, ShiftHalves<0, 4>(Dup32(b + kCodes + 32 * c), 15));
+  }
+  static HF_INLINE void Scales(const uint8_t* b, S16* scales, S16*) {
+    *scales = kSub == 16 ? S16FromI8(b + 2) : S16FromBytesTwice(LoadU64(b + 2));
+  }
+  static constexpr int kD = 0, kM = 0;
+  static constexpr float kDFactor = Source::kDFactor;
+};
+using RepackedIQ2_XXS = Repacked<TypeIQ2_XXS, kIq2Table>;
+using RepackedIQ2 = Repacked<TypeIQ2_XS, kIq2Table>;  // IQ2_XS and IQ2_S
+using RepackedIQ3_XXS = Repacked<TypeIQ3_XXS, kIq3XxsTable>;
+using RepackedIQ3_S = Repacked<TypeIQ3_S, kIq3STable>;
 
 }  // namespace
 }  // namespace holdfast::HF_KERNEL_SET

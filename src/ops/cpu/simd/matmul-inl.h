@@ -41,8 +41,25 @@ void MatMulInteger(const MatMulSlice& s) {
   }
 }
 
+void MatMulRepacked(const MatMulSlice& s) {
+  switch (s.type) {
+    case QuantType::kIQ2_XXS:
+      return MatMulInteger<RepackedIQ2_XXS>(s);
+    case QuantType::kIQ2_XS:
+    case QuantType::kIQ2_S:
+      return MatMulInteger<RepackedIQ2>(s);
+    case QuantType::kIQ3_XXS:
+      return MatMulInteger<RepackedIQ3_XXS>(s);
+    case QuantType::kIQ3_S:
+      return MatMulInteger<RepackedIQ3_S>(s);
+    default:  // other types are not repacked
+      return;
+  }
+}
+
 void MatMul(const MatMulSlice& s) {
   if (s.x != nullptr) return MatMulFloat(s);
+  if (s.repacked) return MatMulRepacked(s);
   switch (s.type) {
     case QuantType::kQ8_0:
       return MatMulInteger<TypeQ8_0>(s);

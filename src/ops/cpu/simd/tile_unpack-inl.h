@@ -51,13 +51,19 @@ HF_INLINE void LoadHalves16(const uint8_t* const* row, int64_t offset, float fac
 HF_INLINE U32x16 LowNibbles(const U32x16& v) { return And(v, 0x0f0f0f0f); }
 HF_INLINE U32x16 HighNibbles(const U32x16& v) { return And(Shift<4>(v), 0x0f0f0f0f); }
 
-// table[code] for codes < 16, as tiles hold wide codes.
-HF_INLINE U32x16 LookupWide(const int8_t* table, const U32x16& codes) {
+// table[code] for codes < 16.
+HF_INLINE U32x16 LookupCodes(const int8_t* table, const U32x16& codes) {
   const VU8 t = hn::LoadDup128(kU8, reinterpret_cast<const uint8_t*>(table));
   U32x16 r;
   HF_UNROLL for (int i = 0; i < kV; ++i) {
     r.v[i] = hn::BitCast(kU32, hn::TableLookupBytes(t, hn::BitCast(kU8, codes.v[i])));
   }
+  return r;
+}
+
+// The same as tiles hold wide codes.
+HF_INLINE U32x16 LookupWide(const int8_t* table, const U32x16& codes) {
+  const U32x16 r = LookupCodes(table, codes);
   return kWideOffset != 0 ? Xor(r, 0x80808080) : r;
 }
 
@@ -271,6 +277,23 @@ struct SuperBlockCodes<TypeIQ4_XS> : SuperBlock<TypeIQ4_XS> {
       HF_UNROLL for (int i = 0; i < 4; ++i) {
         LookupWide(kIq4Values, LowNibbles(q[i])).Store(codes[8 * g + i]);
         LookupWide(kIq4Values, HighNibbles(q[i])).Store(codes[8 * g + 4 + i]);
+      }
+    }
+  }
+};
+
+template <class Source, const RepackedTable& kTable>
+struct SuperBlockCodes<Repacked<Source, kTable>> : SuperBlock<Repacked<Source, kTable>> {
+  using T = Repacked<Source, kTable>;
+  static HF_INLINE void Codes(const uint8_t* const* block, UnpackScratch*, TileCodes* codes) {
+    for (int c = 0; c < 4; ++c) {
+      for (int k = 0; k < 8; k += 4) {
+        U32x16 q[4];
+        LoadColumns4(block, T::kCodes + 32 * c + 4 * k, q);
+        HF_UNROLL for (int i = 0; i < 4; ++i) {
+          LookupCodes(T::kValues, LowNibbles(q[i])).Store(codes[16 * c + k + i]);
+          LookupCodes(T::kValues, HighNibbles(q[i])).Store(codes[16 * c + 8 + k + i]);
+        }
       }
     }
   }
