@@ -28,8 +28,11 @@ class ExpertResidency {
 
   // Counts a use at `now` (same unit as the half life, never falling).
   void Use(int expert, double now);
-  // log2 of the worth, in a scale that does not move with time; lowest() when never used.
+  // log2 of the worth, in a scale that does not move with time; lowest() when never used. Less
+  // now / half life it is that of `now`.
   double Worth(int expert) const { return worth_[expert]; }
+  // What an earlier run has learned, as of now = 0. Of experts without a slot.
+  void SetWorth(int expert, double worth) { worth_[expert] = worth; }
 
   // A slot is `held` (not to be given away) or free to go. An empty slot is free.
   // The free slot of least worth; none when all are held.

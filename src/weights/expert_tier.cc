@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -12,6 +14,8 @@ namespace holdfast {
 namespace {
 
 constexpr uint64_t kBlock = 4096;  // what O_DIRECT reads in multiples of
+// A request that comes while experts are read in waits for no more than this.
+constexpr uint64_t kReadInBytes = uint64_t{16} << 20;
 
 uint64_t RoundUp(uint64_t n) { return (n + kBlock - 1) / kBlock * kBlock; }
 
@@ -25,6 +29,20 @@ int64_t NowNs() {
 ExpertLayout LayoutOf(const ExpertLayer& layer) {
   ExpertLayout layout;
   layout.n_experts = layer.gate.n_mats;
+  if (layer.blobs != nullptr) {
+    const auto bytes = [](const WeightView& view) {
+      return static_cast<uint64_t>(view.row_bytes * view.n_rows);
+    };
+    layout.up = {0, bytes(layer.gate)};
+    layout.down = {0, bytes(layer.gate) + bytes(layer.up)};
+    layout.expert_bytes = layout.down.offset + bytes(layer.down);
+    layout.slot_bytes = RoundUp(layout.expert_bytes);  // blobs begin at whole blocks
+    layout.pieces.push_back({.part = layer.blobs->part,
+                             .offset = layer.blobs->file_offset,
+                             .stride = static_cast<uint64_t>(layer.blobs->ne[0]),
+                             .n_bytes = layout.expert_bytes});
+    return layout;
+  }
   const auto add = [&](const WeightView& view, ExpertLayout::Matrix* matrix) {
     const uint64_t offset =
         view.tensor->file_offset + static_cast<uint64_t>(view.data - view.tensor->data.data());
@@ -52,6 +70,17 @@ ExpertLayout LayoutOf(const ExpertLayer& layer) {
     layout.slot_bytes += RoundUp(piece.n_bytes + kBlock - 1);
   }
   return layout;
+}
+
+std::vector<ExpertLayer> ExpertLayersOf(const ModelWeights& weights, const GgufFile& trunk,
+                                        const GgufFile* mtp_sidecar) {
+  std::vector<ExpertLayer> layers;
+  const auto add = [&](const MoeWeights& moe, const GgufFile& file) {
+    layers.push_back({.gate = moe.gate, .up = moe.up, .down = moe.down, .file = &file});
+  };
+  for (const LayerWeights& layer : weights.layers) add(layer.moe, trunk);
+  if (weights.mtp) add(weights.mtp->layer.moe, mtp_sidecar != nullptr ? *mtp_sidecar : trunk);
+  return layers;
 }
 
 ExpertSizes SizesOf(std::span<const ExpertLayer> layers) {
@@ -109,8 +138,14 @@ Status ExpertTier::AddLayer(const ExpertLayer& layer, bool direct) {
       return UnimplementedError(fmt::format("{}: experts of {} bytes, at most 1 GiB can be read",
                                             layer.file->name(), piece.n_bytes));
     }
-    HF_ASSIGN_OR_RETURN(const SourceFile* source, SourceOf(*layer.file, piece.part, direct));
+    const GgufFile& file = layer.blobs != nullptr ? *layer.blob_file : *layer.file;
+    HF_ASSIGN_OR_RETURN(const SourceFile* source, SourceOf(file, piece.part, direct));
     added.sources.push_back(source);
+  }
+  if (layer.blobs != nullptr) {
+    // The model's other weights are used where its file is mapped: it must stay as it is, too.
+    HF_RETURN_IF_ERROR(SourceOf(*layer.file, layer.down.tensor->part, direct).status());
+    prepared_ = true;
   }
   added.name = fmt::format("an expert of {} in {}", layer.down.name, added.sources.back()->path());
   if (layers_.size() > 1) {
@@ -139,6 +174,7 @@ Status ExpertTier::AllocateSlots(uint64_t arena_bytes, double half_life_steps) {
 #endif
   arena_ = {static_cast<std::byte*>(data), UnmapArena{n_bytes}};
   slots_ = std::vector<Slot>(n_slots);
+  half_life_ = half_life_steps;
   residency_ = std::make_unique<ExpertResidency>(static_cast<int>(n_experts),
                                                  static_cast<int>(n_slots), half_life_steps);
   return OkStatus();
@@ -223,12 +259,16 @@ int ExpertTier::SlotForGroup(std::vector<int>* kept) {
 int64_t ExpertTier::Pin(int layer, std::span<const int32_t> experts) {
   HF_CHECK(pinned_slots_.empty() && !experts.empty());
   Sweep();
-  now_ += 1.0 / static_cast<double>(layers_.size());
   const int first = layers_[layer].first_expert;
   Counters& counters = counters_[layer];
   // Of more than all slots, one half is used while the other is read.
   const int64_t n_all = static_cast<int64_t>(experts.size()), n_slots = residency_->n_slots();
   const int64_t n = n_all <= n_slots ? n_all : std::max<int64_t>(n_slots / 2, 1);
+  {
+    const std::lock_guard lock(worth_mutex_);
+    now_ += 1.0 / static_cast<double>(layers_.size());
+    for (const int32_t expert : experts.first(n)) residency_->Use(first + expert, now_);
+  }
   layer_ = layer;
   pinned_experts_.assign(experts.begin(), experts.begin() + n);
   pinned_slots_.assign(n, -1);
@@ -239,7 +279,6 @@ int64_t ExpertTier::Pin(int layer, std::span<const int32_t> experts) {
   std::vector<int32_t> not_yet;  // of the group, in the order in which they are read
   for (int64_t i = 0; i < n_all; ++i) {
     const int slot = residency_->SlotOf(first + experts[i]);
-    if (i < n) residency_->Use(first + experts[i], now_);
     if (slot < 0) continue;
     const bool reading = std::erase(ahead_, slot) > 0;
     if (i >= n) {
@@ -320,9 +359,15 @@ Status ExpertTier::Unpin() {
   // A file that has changed explains a read that failed; and mapped weights are no longer right.
   for (size_t i = 0; broken_.ok() && i < sources_.size(); ++i) {
     broken_ = sources_[i]->CheckUnchanged();
-    if (!broken_.ok()) status = broken_;
+    if (broken_.ok()) continue;
+    status = broken_;
+    is_broken_.store(true, std::memory_order_release);
   }
   return status;
+}
+
+Status ExpertTier::CheckFiles() const {
+  return is_broken_.load(std::memory_order_acquire) ? broken_ : OkStatus();
 }
 
 void ExpertTier::Prefetch(int layer, std::span<const int32_t> experts) {
@@ -340,6 +385,75 @@ void ExpertTier::Prefetch(int layer, std::span<const int32_t> experts) {
   SubmitReads();
 }
 
+void ExpertTier::Adopt(const ExpertProfile& profile) {
+  HF_CHECK(now_ == 0 && profile.layers.size() == layers_.size());
+  const std::lock_guard lock(worth_mutex_);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const std::vector<float>& worth = profile.layers[i].worth;
+    HF_CHECK(static_cast<int64_t>(worth.size()) == layers_[i].layout.n_experts);
+    for (size_t e = 0; e < worth.size(); ++e) {
+      if (std::isinf(worth[e])) continue;
+      residency_->SetWorth(layers_[i].first_expert + static_cast<int>(e), worth[e]);
+      read_in_.push_back({static_cast<int>(i), static_cast<int32_t>(e)});
+    }
+  }
+  std::ranges::stable_sort(read_in_, {}, [this](const Wanted& wanted) {
+    return residency_->Worth(layers_[wanted.layer].first_expert + wanted.expert);
+  });
+  const size_t n_slots = slots_.size();
+  if (read_in_.size() > n_slots) read_in_.erase(read_in_.begin(), read_in_.end() - n_slots);
+}
+
+bool ExpertTier::ReadIn(bool idle) {
+  if (read_in_.empty() && ahead_.empty()) return false;
+  Sweep();
+  const size_t n_at_once = idle ? std::max<size_t>(kReadInBytes / slot_bytes_, 2) : 1;
+  while (!read_in_.empty() && ahead_.size() < n_at_once) {
+    const Wanted wanted = read_in_.back();
+    const int expert = layers_[wanted.layer].first_expert + wanted.expert;
+    if (residency_->SlotOf(expert) < 0) {
+      const auto slot = residency_->LeastWorth();
+      if (!slot) break;
+      const int former = residency_->ExpertOf(*slot);
+      if (former >= 0 && residency_->Worth(former) >= residency_->Worth(expert)) {
+        read_in_.clear();  // nor is any of the others worth more
+        break;
+      }
+      residency_->Hold(*slot);
+      StartReading(wanted.layer, wanted.expert, *slot);
+      ahead_.push_back(*slot);
+    }
+    read_in_.pop_back();
+  }
+  SubmitReads();
+  return !read_in_.empty() || !ahead_.empty();
+}
+
+ExpertProfile ExpertTier::Learned() const {
+  constexpr float kNever = -std::numeric_limits<float>::infinity();
+  ExpertProfile profile;
+  const std::lock_guard lock(worth_mutex_);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const Counters& counters = counters_[i];
+    ExpertProfile::Layer& layer = profile.layers.emplace_back();
+    layer.n_hits = static_cast<uint64_t>(counters.n_hits.load());
+    layer.n_late = static_cast<uint64_t>(counters.n_late.load());
+    layer.n_misses = static_cast<uint64_t>(counters.n_misses.load());
+    for (int e = 0; e < layers_[i].layout.n_experts; ++e) {
+      const double worth = residency_->Worth(layers_[i].first_expert + e);
+      const bool used = worth > std::numeric_limits<double>::lowest();
+      layer.worth.push_back(used ? static_cast<float>(worth - now_ / half_life_) : kNever);
+    }
+  }
+  return profile;
+}
+
+std::vector<int64_t> ExpertTier::n_experts() const {
+  std::vector<int64_t> n_experts;
+  for (const Layer& layer : layers_) n_experts.push_back(layer.layout.n_experts);
+  return n_experts;
+}
+
 ExpertTierStats ExpertTier::stats() const {
   ExpertTierStats stats;
   for (const Counters& c : counters_) {
@@ -355,7 +469,8 @@ ExpertTierStats ExpertTier::stats() const {
   stats.arena_bytes = arena_.get_deleter().n_bytes;
   const bool direct = std::all_of(sources_.begin(), sources_.end(),
                                   [](const auto& source) { return source->direct(); });
-  stats.reader = fmt::format("{}, {}", reader_->name(), direct ? "O_DIRECT" : "page cache");
+  stats.reader = fmt::format("{}, {}{}", reader_->name(), direct ? "O_DIRECT" : "page cache",
+                             prepared_ ? ", prepared" : "");
   return stats;
 }
 

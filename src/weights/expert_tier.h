@@ -14,6 +14,7 @@
 #include "base/async_reader.h"
 #include "base/source_file.h"
 #include "base/status.h"
+#include "weights/expert_profile.h"
 #include "weights/expert_residency.h"
 #include "weights/gguf.h"
 #include "weights/model_weights.h"
@@ -24,6 +25,9 @@ namespace holdfast {
 struct ExpertLayer {
   WeightView gate, up, down;
   const GgufFile* file = nullptr;
+  // Not null: the same experts once more, each in one piece (expert_file.h), to read them from.
+  const GgufFile* blob_file = nullptr;
+  const GgufTensor* blobs = nullptr;  // [n_experts][gate, up, down, padding]
 };
 
 // Where the matrices of one expert lie in memory.
@@ -56,6 +60,9 @@ struct ExpertLayout {
   uint64_t slot_bytes = 0;    // with what is read beyond both ends of every piece
 };
 ExpertLayout LayoutOf(const ExpertLayer& layer);
+// Of every layer, the draft head's last; its file is `mtp_sidecar` where there is one.
+std::vector<ExpertLayer> ExpertLayersOf(const ModelWeights& weights, const GgufFile& trunk,
+                                        const GgufFile* mtp_sidecar = nullptr);
 
 // Sizes of a model's experts.
 struct ExpertSizes {
@@ -87,7 +94,7 @@ struct ExpertTierStats {
   std::vector<Layer> layers;  // in the order given to Create()
   int64_t n_experts = 0, n_slots = 0, n_resident = 0;
   uint64_t arena_bytes = 0;
-  std::string reader;  // "io_uring, O_DIRECT"
+  std::string reader;  // "io_uring, O_DIRECT", from a prepared file "…, prepared"
 };
 
 struct UnmapArena {
@@ -102,8 +109,8 @@ struct UnmapArena {
 // before it touches it, and unpins the group:
 //   while (experts left) { n = Pin(layer, left); ... Wait(i) for i in [0, n) ...; Unpin(); }
 //
-// Threads: Pin(), Prefetch() and Unpin() from one thread at a time; Wait() in between from any;
-// stats() from any.
+// Threads: Adopt(), ReadIn(), Pin(), Prefetch() and Unpin() from one thread at a time; Wait() in
+// between from any; stats() and Learned() from any.
 class ExpertTier {
  public:
   // kInvalidArgument when not one expert fits, kFailedPrecondition for files that are not on disk.
@@ -127,6 +134,20 @@ class ExpertTier {
   // Begins to read those of `experts` that are missing, as far as there are slots that may go;
   // failures are the later Pin()'s. Also while a group is pinned.
   void Prefetch(int layer, std::span<const int32_t> experts);
+
+  // Begins with what an earlier run has learned: before the first step. The profile is of these
+  // layers. ReadIn() then brings in the experts that were worth most.
+  void Adopt(const ExpertProfile& profile);
+  // Begins to read some more of them and returns; true while there are others, or reads that have
+  // not ended. Between steps: an `idle` disk gets enough to be busy with for a moment, otherwise
+  // it is one expert at a time. What steps have brought in meanwhile and is worth more stays.
+  bool ReadIn(bool idle);
+  // What this run has learned, with what it began with.
+  ExpertProfile Learned() const;
+  std::vector<int64_t> n_experts() const;  // by layer
+
+  // kDataLoss once Unpin() has found that a file is no longer what it was. Any thread.
+  Status CheckFiles() const;
 
   bool look_ahead() const { return look_ahead_; }
   ExpertTierStats stats() const;
@@ -171,13 +192,22 @@ class ExpertTier {
   std::vector<std::unique_ptr<SourceFile>> sources_;
   uint64_t slot_bytes_ = 0;
   bool look_ahead_ = true;
+  bool prepared_ = false;  // some layer is read from blobs
   std::unique_ptr<std::byte, UnmapArena> arena_;
   std::vector<Slot> slots_;
   std::vector<Counters> counters_;  // by layer
   std::unique_ptr<ExpertResidency> residency_;
-  double now_ = 0;  // steps
+  double half_life_ = 0;  // steps
+  double now_ = 0;        // steps
+  // Guards worths and now_ where they change, and where another thread than that of steps reads.
+  mutable std::mutex worth_mutex_;
   std::atomic<int64_t> n_resident_{0};
   std::vector<int> ahead_;  // slots that are read ahead and not pinned
+  struct Wanted {
+    int layer;
+    int32_t expert;
+  };
+  std::vector<Wanted> read_in_;  // by ReadIn(), the one worth most last
   std::vector<ReadRequest> requests_;
   // The pinned group.
   int layer_ = -1;
@@ -186,7 +216,8 @@ class ExpertTier {
   std::vector<int32_t> ready_first_;
   std::mutex stall_mutex_;
   int64_t stall_begin_ns_ = 0, stall_end_ns_ = 0;  // guarded by stall_mutex_
-  Status broken_;                                  // a file is not what it was
+  Status broken_;                                  // a file is not what it was; set once
+  std::atomic<bool> is_broken_ = false;            // broken_ is set
   std::unique_ptr<AsyncReader> reader_;            // last: its threads use the others
 };
 

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -162,6 +163,81 @@ TEST_F(ExpertTierTest, WhatIsReadAheadIsThereWhenItIsNeeded) {
   EXPECT_EQ(layer.n_hits + layer.n_late, 3);
 }
 
+// Reads in what was adopted, as an engine without requests does.
+void ReadAllIn(ExpertTier* tier) {
+  while (tier->ReadIn(/*idle=*/true)) std::this_thread::yield();
+}
+
+TEST_F(ExpertTierTest, WhatWasLearnedIsReadInByTheNextOneAndStillKnownThen) {
+  Open(false);
+  ExpertProfile learned;
+  {
+    const auto tier = Make(2 * kExperts);
+    for (int step = 0; step < 40; ++step) {
+      for (int layer = 0; layer < 4; ++layer) {
+        ASSERT_TRUE(Use(tier.get(), layer, std::vector<int32_t>{layer, 10}).ok());
+      }
+    }
+    ASSERT_TRUE(Use(tier.get(), 1, std::vector<int32_t>{3, 4, 5}).ok());
+    learned = tier->Learned();
+  }
+  EXPECT_EQ(learned.layers[0].n_misses, 2u);
+  EXPECT_EQ(learned.layers[0].n_hits, 78u);
+  EXPECT_TRUE(std::isinf(learned.layers[0].worth[1]));
+
+  const auto tier = Make(9);  // 8 often used ones, 3 used once
+  tier->Adopt(learned);
+  ReadAllIn(tier.get());
+  EXPECT_EQ(tier->stats().n_resident, 9);
+  for (int layer = 0; layer < 4; ++layer) {
+    ASSERT_TRUE(Use(tier.get(), layer, std::vector<int32_t>{layer, 10}).ok());
+    EXPECT_EQ(tier->stats().layers[layer].n_hits, 2);
+    EXPECT_EQ(tier->stats().layers[layer].n_misses, 0);
+  }
+  // One step later everything has faded by one step, and what was used is worth 1 more.
+  const ExpertProfile later = tier->Learned();
+  EXPECT_NEAR(later.layers[1].worth[4], learned.layers[1].worth[4] - 1.0 / 128, 1e-5);
+  EXPECT_GT(later.layers[1].worth[10], learned.layers[1].worth[10]);
+}
+
+TEST_F(ExpertTierTest, ReadingInLeavesWhatStepsHaveBroughtInAndIsWorthMore) {
+  Open(false);
+  ExpertProfile learned{.layers = std::vector<ExpertProfile::Layer>(4)};
+  for (auto& layer : learned.layers) layer.worth.assign(kExperts, -30.0f);
+  const auto tier = Make(4);
+  tier->Adopt(learned);
+  // A step before anything was read in.
+  ASSERT_TRUE(Use(tier.get(), 0, std::vector<int32_t>{1, 2, 3, 4}).ok());
+  ReadAllIn(tier.get());
+  ASSERT_TRUE(Use(tier.get(), 0, std::vector<int32_t>{1, 2, 3, 4}).ok());
+  EXPECT_EQ(tier->stats().layers[0].n_hits, 4);
+}
+
+TEST_F(ExpertTierTest, BesideStepsExpertsAreReadInOneAtATime) {
+  Open(false);
+  ExpertProfile learned{.layers = std::vector<ExpertProfile::Layer>(4)};
+  for (auto& layer : learned.layers) layer.worth.assign(kExperts, 1.0f);
+  const auto tier = Make(8, Unreliable());
+  tier->Adopt(learned);
+  EXPECT_TRUE(tier->ReadIn(/*idle=*/false));
+  EXPECT_EQ(tier->stats().n_resident, 1);
+  while (tier->ReadIn(/*idle=*/false)) std::this_thread::yield();
+  EXPECT_EQ(tier->stats().n_resident, 8);
+}
+
+TEST_F(ExpertTierTest, AFailedReadInIsNoError) {
+  Open(false);
+  faults_.failing = {0, 1, 2, 5, 9};
+  ExpertProfile learned{.layers = std::vector<ExpertProfile::Layer>(4)};
+  for (auto& layer : learned.layers) layer.worth.assign(kExperts, 1.0f);
+  const auto tier = Make(8, Unreliable());
+  tier->Adopt(learned);
+  ReadAllIn(tier.get());
+  for (int layer = 0; layer < 4; ++layer) {
+    EXPECT_TRUE(Use(tier.get(), layer, AllExperts()).ok());
+  }
+}
+
 TEST_F(ExpertTierTest, AReadErrorFailsTheStepWithTheFilesNameAndTheNextOneReadsAgain) {
   Open(false);
   const std::vector<int32_t> experts = {2, 3};
@@ -204,8 +280,9 @@ TEST_F(ExpertTierTest, AFailedReadAheadIsReadAgainWhenItIsNeeded) {
   const auto tier = Make(4, Unreliable());
   const std::vector<int32_t> experts = {6};
   tier->Prefetch(0, experts);
-  tier->Prefetch(1, experts);  // takes notice of the failure
-  EXPECT_TRUE(Use(tier.get(), 0, experts).ok());
+  ReadAllIn(tier.get());  // takes notice of the failure
+  const Status status = Use(tier.get(), 0, experts);
+  EXPECT_TRUE(status.ok()) << status.ToString();
 }
 
 TEST_F(ExpertTierTest, AFileThatGetsShorterFailsEveryLaterStep) {
@@ -232,7 +309,9 @@ TEST_F(ExpertTierTest, AFileThatIsWrittenToFailsEveryLaterStepAlsoOneThatReadsNo
   ASSERT_TRUE(Use(tier.get(), 0, experts).ok());
   std::this_thread::sleep_for(std::chrono::milliseconds(20));  // beyond the clock of mtime
   std::fstream(path_, std::ios::in | std::ios::out | std::ios::binary).write("GGUF", 4);
+  EXPECT_TRUE(tier->CheckFiles().ok());
   EXPECT_THAT(Use(tier.get(), 0, experts).message(), HasSubstr("written to"));
+  EXPECT_EQ(tier->CheckFiles().code(), StatusCode::kDataLoss);
 }
 
 TEST_F(ExpertTierTest, AFileOfTheSameNameThatTakesItsPlaceChangesNothing) {
