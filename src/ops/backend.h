@@ -54,7 +54,7 @@ class Weight {
   int64_t n_cols() const { return view_.n_cols; }
   int64_t n_rows() const { return view_.n_rows; }
 
- private:
+ protected:
   WeightView view_;
 };
 
@@ -308,6 +308,12 @@ class Backend {
   // kResourceExhausted when there is no memory.
   virtual Result<std::unique_ptr<Buffer>> Allocate(size_t bytes) = 0;
   virtual Result<std::unique_ptr<Weight>> LoadWeight(const WeightView& view) = 0;
+  // Bytes of a copy of `weight` that products read faster; 0: there is none to be had.
+  virtual uint64_t RepackedBytes(const Weight& weight) const = 0;
+  // Makes that copy, which is what products use from then on, with the same results. Only for
+  // weights whose products may quantise their activations and that serve nothing else.
+  // kResourceExhausted when there is no memory.
+  virtual Status Repack(Weight* weight) = 0;
   // Makes a whole buffer read-only, or writable again. A write while read-only is a fault in debug
   // builds and on backends that can tell; otherwise nothing happens.
   virtual Status SetReadOnly(Buffer* buffer, bool read_only) = 0;

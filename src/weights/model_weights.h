@@ -21,6 +21,8 @@ struct WeightView {
   const GgufTensor* tensor = nullptr;  // null: the model has no such tensor
   std::string_view name;
   QuantType type = QuantType::kF32;
+  // `data` is a backend's own copy in a form of its own: only its products may read the rows.
+  bool repacked = false;
   int64_t n_cols = 0, n_rows = 0, n_mats = 0;
   const std::byte* data = nullptr;  // first row of the first matrix
   int64_t row_bytes = 0;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <thread>
 
+#include "ops/cpu/grid_blocks.h"
 #include "weights/dequantize.h"
 
 namespace holdfast {
@@ -29,6 +30,18 @@ class CpuBuffer : public Buffer {
  private:
   std::byte* data_;
   size_t mapped_;
+};
+
+class CpuWeight : public Weight {
+ public:
+  using Weight::Weight;
+  void Replace(const WeightView& view, std::unique_ptr<Buffer> buffer) {
+    view_ = view;
+    buffer_ = std::move(buffer);
+  }
+
+ private:
+  std::unique_ptr<Buffer> buffer_;  // of a repacked one
 };
 
 CpuBuffer* AsCpu(Buffer* buffer) { return static_cast<CpuBuffer*>(buffer); }
@@ -83,7 +96,38 @@ Result<std::unique_ptr<Buffer>> CpuBackend::Allocate(size_t bytes) {
 }
 
 Result<std::unique_ptr<Weight>> CpuBackend::LoadWeight(const WeightView& view) {
-  return std::make_unique<Weight>(view);
+  return std::make_unique<CpuWeight>(view);
+}
+
+uint64_t CpuBackend::RepackedBytes(const Weight& weight) const {
+  const WeightView& view = weight.view();
+  if (view.repacked || !IsGridType(view.type) || !UsesIntegers(view, false)) return 0;
+  return static_cast<uint64_t>(view.n_mats * view.n_rows * (view.n_cols / 256) *
+                               RepackedBlockBytes(view.type));
+}
+
+Status CpuBackend::Repack(Weight* weight) {
+  const size_t bytes = RepackedBytes(*weight);
+  if (bytes == 0) return OkStatus();
+  HF_ASSIGN_OR_RETURN(std::unique_ptr<Buffer> buffer, Allocate(bytes));
+  const WeightView& from = weight->view();
+  WeightView to = from;
+  to.repacked = true;
+  to.data = AsCpu(buffer.get())->data();
+  to.row_bytes = from.n_cols / 256 * RepackedBlockBytes(from.type);
+  to.mat_bytes = from.n_rows * to.row_bytes;
+  std::byte* const data = AsCpu(buffer.get())->data();
+#ifdef MADV_HUGEPAGE
+  // Advice: experts are read here and there.
+  (void)madvise(data, AsCpu(buffer.get())->mapped(), MADV_HUGEPAGE);
+#endif
+  pool_.For(from.n_mats * from.n_rows, [&](int64_t i, int) {
+    const int64_t mat = i / from.n_rows, row = i % from.n_rows;
+    RepackBlocks(from.type, from.Row(row, mat), from.n_cols / 256,
+                 data + mat * to.mat_bytes + row * to.row_bytes);
+  });
+  static_cast<CpuWeight*>(weight)->Replace(to, std::move(buffer));
+  return OkStatus();
 }
 
 Status CpuBackend::SetReadOnly(Buffer* buffer, bool read_only) {

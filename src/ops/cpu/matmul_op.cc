@@ -47,6 +47,7 @@ void CpuBackend::RunSlice(const WeightView& weight, int64_t mat, bool float_form
                           int64_t n_x, int64_t row_begin, int64_t row_end, float* y,
                           int64_t y_stride) const {
   MatMulSlice slice{.type = weight.type,
+                    .repacked = weight.repacked,
                     .weights = weight.Row(row_begin, mat),
                     .row_bytes = weight.row_bytes,
                     .n_cols = weight.n_cols,

@@ -90,6 +90,11 @@ Result<std::unique_ptr<Weight>> DeferredBackend::LoadWeight(const WeightView& vi
   return cpu_->LoadWeight(view);
 }
 
+Status DeferredBackend::Repack(Weight* weight) {
+  HF_RETURN_IF_ERROR(Drain());
+  return cpu_->Repack(weight);
+}
+
 Status DeferredBackend::SetReadOnly(Buffer* buffer, bool read_only) {
   return Enqueue([buffer, read_only] {
     static_cast<DeferredBuffer*>(buffer)->set_read_only(read_only);

@@ -50,6 +50,10 @@ class DeferredBackend : public Backend {
   void BeginModel(int64_t hidden_size) override;
   Result<std::unique_ptr<Buffer>> Allocate(size_t bytes) override;
   Result<std::unique_ptr<Weight>> LoadWeight(const WeightView& view) override;
+  uint64_t RepackedBytes(const Weight& weight) const override {
+    return cpu_->RepackedBytes(weight);
+  }
+  Status Repack(Weight* weight) override;
   Status SetReadOnly(Buffer* buffer, bool read_only) override;
   Status Upload(BufferRef dst, std::span<const std::byte> src) override;
   Status Download(BufferRef src, std::span<std::byte> dst) override;

@@ -26,6 +26,10 @@ class ProfilingBackend : public Backend {
   Result<std::unique_ptr<Weight>> LoadWeight(const WeightView& view) override {
     return inner_->LoadWeight(view);
   }
+  uint64_t RepackedBytes(const Weight& weight) const override {
+    return inner_->RepackedBytes(weight);
+  }
+  Status Repack(Weight* weight) override { return inner_->Repack(weight); }
   Status SetReadOnly(Buffer* buffer, bool read_only) override {
     return inner_->SetReadOnly(buffer, read_only);
   }
