@@ -50,6 +50,8 @@ class GgufWriter {
                  std::span<const std::byte> data);
   void AddTensor(std::string_view name, QuantType type, std::vector<int64_t> ne, RowSource source);
 
+  // What stands before the data: padded, so that the first tensor begins behind it.
+  std::vector<std::byte> HeaderBytes() const { return Header(tensors_); }
   // The whole file in memory.
   std::vector<std::byte> ToBytes() const;
   // Writes `path` (under a temporary name first, so that a failure leaves no half file there).
