@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "ops/backend.h"
 #include "state/layout.h"
+#include "weights/expert_file.h"
 #include "weights/gguf.h"
 #include "weights/model_config.h"
 #include "weights/model_weights.h"
@@ -104,6 +105,14 @@ class Model {
   // Before the first step, once.
   Status StreamExperts(const ExpertTierOptions& options);
   // The n-gram table; !exists() when the model has none.
+  // Experts will be read from this file of `holdfast prepare` instead of the model's. Before
+  // StreamExperts(). Errors: those of ExpertFile::Open(); nothing has changed then.
+  Status UseExpertFile(const std::string& path);
+  // Null without.
+  const ExpertFile* expert_file() const { return expert_file_.get(); }
+  // Reads all weights once. With an expert file they are compared with the checksums it has;
+  // without, it can only be seen that all can be read. kDataLoss naming the file and what of it.
+  Status VerifyWeights(const std::function<void(double fraction)>& progress) const;
   NgramTable ngram_table() const;
   // The same for its rows: from here on they are read when a step needs them.
   Status StreamNgramRows(const NgramTierOptions& options);
@@ -218,3 +227,4 @@ class Model {
 }  // namespace holdfast
 
 #endif  // HOLDFAST_MODEL_MODEL_H_
+  std::unique_ptr<ExpertFile> expert_file_;

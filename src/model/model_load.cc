@@ -204,6 +204,23 @@ Status Model::ReadIn(bool table, const std::function<void(double)>& progress) co
   size_t n_bytes = 0, n_done = 0;
   for (const GgufFile* file : {file_.get(), mtp_file_.get()}) {
     if (file == nullptr) continue;
+Status Model::UseExpertFile(const std::string& path) {
+  HF_CHECK(tier_ == nullptr);
+  HF_ASSIGN_OR_RETURN(expert_file_, ExpertFile::Open(path, *file_, expert_layers_));
+  expert_file_->Attach(expert_layers_);
+  return OkStatus();
+}
+
+Status Model::VerifyWeights(const std::function<void(double)>& progress) const {
+  if (expert_file_) {
+    HF_RETURN_IF_ERROR(expert_file_->Verify(/*mapped=*/tier_ == nullptr, progress));
+  } else {
+    HF_RETURN_IF_ERROR(ReadAllTensors(*file_, progress));
+  }
+  if (mtp_file_) HF_RETURN_IF_ERROR(ReadAllTensors(*mtp_file_, [](double) {}));
+  return CheckReads();
+}
+
     for (const GgufTensor& tensor : file->tensors()) {
       const bool streamed = std::ranges::any_of(expert_layers_, [&](const ExpertLayer& layer) {
         return &tensor == layer.gate.tensor || &tensor == layer.up.tensor ||
@@ -238,13 +255,6 @@ Status Model::LoadWeights() {
   }
   for (const LayerWeights& layer : weights.layers) {
     if (layer.ple) ngram_table_ = layer.ple->table;
-    expert_layers_.push_back({layer.moe.gate, layer.moe.up, layer.moe.down, file_.get()});
-  }
-  if (weights.mtp) {
-    const MoeWeights& moe = weights.mtp->layer.moe;
-    expert_layers_.push_back(
-        {moe.gate, moe.up, moe.down, mtp_file_ ? mtp_file_.get() : file_.get()});
-    HF_RETURN_IF_ERROR(LoadDraft(*weights.mtp));
   }
   PlanLog();
   return OkStatus();
@@ -252,6 +262,8 @@ Status Model::LoadWeights() {
 
 Status Model::LoadDraft(const MtpWeights& weights) {
   HF_ASSIGN_OR_RETURN(
+  expert_layers_ = ExpertLayersOf(weights, *file_, mtp_file_.get());
+  if (weights.mtp) HF_RETURN_IF_ERROR(LoadDraft(*weights.mtp));
       draft_layout_,
       StateLayout::Create(config_, options_.kv_format, StateSection::kDraft, options_.page_tokens));
   draft_ = std::make_unique<DraftHead>();
