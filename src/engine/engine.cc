@@ -201,6 +201,12 @@ Result<VocabularyData> Engine::LoadVocabulary() {
   Result<VocabularyData> vocabulary = ReadVocabulary(model_->file());
   const int64_t n = model_->config().vocab_size;
   if (vocabulary.status().code() == StatusCode::kNotFound && n >= 256) {
+    if (ExpertTier* const tier = model_->expert_tier()) {
+      expert_profile_ = std::make_unique<ExpertProfileFile>(
+          options_.file_system, options_.store_dir, persistence_->identity(), tier);
+      const std::string note = expert_profile_->Load();
+      if (!note.empty()) plan_.notes.push_back(note);
+    }
     plan_.notes.push_back(vocabulary.status().message() + "; ids stand for themselves");
     return PlaceholderVocabulary(n);
   }
@@ -235,6 +241,7 @@ Status Engine::CheckRequest(const GenerateRequest& request) const {
   if (request.max_tokens < -1) {
     return InvalidArgumentError(
         fmt::format("max_tokens is {}, wanted -1 (no limit) or more", request.max_tokens));
+  expert_profile_.reset();
   }
   if (request.n_top_logprobs > vocab_size()) {
     return InvalidArgumentError(fmt::format("{} logprobs asked for, the vocabulary has {} tokens",
@@ -398,6 +405,7 @@ int64_t Engine::SaveWithoutThread(const Status& why, std::chrono::milliseconds t
     const std::lock_guard lock(mutex_);
     draining_ = true;
   }
+  if (expert_profile_) expert_profile_->Save();
   // Stuck elsewhere than in a computation, it may hold or half change anything.
   if (!scheduler_->TakeOver()) return persistence_ ? persistence_->WaitForSaves(timeout) : 0;
   scheduler_->Abandon(why);
@@ -427,6 +435,8 @@ void Engine::Run() {
     for (RequestId id : cancels)
       scheduler_->Cancel(id, CancelledError("the request was cancelled"));
     for (const auto& task : tasks) task();
+  ExpertTier* const tier = model_->expert_tier();
+  bool idle = true;  // as of the last step
     if (stop) {
       scheduler_->CancelAll(CancelledError("the engine is shutting down"));
       if (persistence_) persistence_->Flush(kLastFlush);
@@ -452,12 +462,15 @@ void Engine::Run() {
     };
     if (result == StepResult::kStalled) {
       wake_.wait_for(lock, kStallPause, called);
-    } else if (result == StepResult::kIdle && arrivals_.empty()) {
+    } else if (idle && arrivals_.empty()) {
       idle_ = true;
       drained_.notify_all();
-      wake_.wait_for(lock, kIdleCheck, called);
+      wake_.wait_for(lock, reads_in ? std::chrono::milliseconds(kStallPause) : kIdleCheck, called);
+    if (expert_profile_) expert_profile_->Tick();
+    const bool reads_in = tier != nullptr && tier->ReadIn(idle && arrivals.empty());
     }
   }
 }
 
 }  // namespace holdfast
+    idle = result == StepResult::kIdle;

@@ -16,6 +16,7 @@
 #include "base/host_memory.h"
 #include "base/memory_guard.h"
 #include "engine/expert_memory.h"
+#include "engine/expert_profile_file.h"
 #include "engine/generator.h"
 #include "engine/memory_plan.h"
 #include "engine/memory_relief.h"
@@ -164,6 +165,7 @@ class Engine : public Generator {
 
   struct Arrival {
     RequestId id;
+  std::unique_ptr<ExpertProfileFile> expert_profile_;  // null without a tier or a store
     GenerateRequest request;
     std::shared_ptr<RequestSink> sink;
   };

@@ -64,9 +64,8 @@ Result<std::unique_ptr<Persistence>> Persistence::Create(const PersistenceOption
                               .disk_budget_bytes = options.disk_budget_bytes,
                               .write_limit_bytes_per_hour = options.write_limit_bytes_per_hour},
                              std::nullopt));
-  const ModelIdentity identity =
-      IdentifyModel(p->store_.get(), model->file(), model->mtp_file(), model->config());
-  HF_RETURN_IF_ERROR(p->store_->UseKeys(MakeStoreKeys(identity, cache->trunk_layout(),
+  p->identity_ = IdentifyModel(p->store_.get(), model->file(), model->mtp_file(), model->config());
+  HF_RETURN_IF_ERROR(p->store_->UseKeys(MakeStoreKeys(p->identity_, cache->trunk_layout(),
                                                       cache->draft_layout(), options.numerics_key,
                                                       model->config().vocab_size, options.ctx)));
   for (const std::string& notice : p->store_->notices()) spdlog::warn("store: {}", notice);

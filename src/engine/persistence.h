@@ -29,6 +29,7 @@
 #include "engine/state_prover.h"
 #include "model/model.h"
 #include "state/state_cache.h"
+#include "store/model_identity.h"
 #include "store/store.h"
 
 namespace holdfast {
@@ -72,6 +73,7 @@ class Persistence {
 
   Store* store() { return store_.get(); }  // any thread
   Autosave autosave() const { return options_.autosave; }
+  const ModelIdentity& identity() const { return identity_; }
 
   // The final mixed row of the token that follows `position` in this conversation: what a restore
   // must compute again.
@@ -136,6 +138,7 @@ class Persistence {
   Model* const model_;
   StateCache* const cache_;
   std::unique_ptr<Store> store_;
+  ModelIdentity identity_;
   std::optional<StateProver> prover_;
   std::map<std::string, Clock::time_point> due_;
   std::map<std::string, std::map<int64_t, StateProof>> proofs_;  // by conversation and position
