@@ -69,13 +69,21 @@ void MappedFile::ReadIn(std::span<const std::byte> part) {
   }
 }
 
-void MappedFile::AdviseRandom(std::span<const std::byte> part) {
-  // Whole pages of it; advice that is not taken costs only speed.
+namespace {
+
+// About the whole pages of a part; advice that is not taken costs only speed.
+void Advise(std::span<const std::byte> part, int advice) {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = (reinterpret_cast<uintptr_t>(part.data()) + page - 1) / page * page;
   const auto end = (reinterpret_cast<uintptr_t>(part.data()) + part.size()) / page * page;
-  if (begin < end) (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_RANDOM);
+  if (begin < end) (void)::madvise(reinterpret_cast<void*>(begin), end - begin, advice);
 }
+
+}  // namespace
+
+void MappedFile::AdviseRandom(std::span<const std::byte> part) { Advise(part, MADV_RANDOM); }
+// Of a file mapping, so nothing is lost: what is read all the same comes from the file again.
+void MappedFile::AdviseUnused(std::span<const std::byte> part) { Advise(part, MADV_DONTNEED); }
 
 Status MappedFile::CheckReads() const {
   if (!guard_.failed()) return OkStatus();

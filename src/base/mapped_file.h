@@ -36,6 +36,8 @@ class MappedFile {
   static void ReadIn(std::span<const std::byte> part);
   // Nobody will read the bytes around a byte of `part` (of a mapping) next: nothing is read ahead.
   static void AdviseRandom(std::span<const std::byte> part);
+  // A mapped part will not be read any more: its pages may leave this process.
+  static void AdviseUnused(std::span<const std::byte> part);
 
  private:
   MappedFile() = default;

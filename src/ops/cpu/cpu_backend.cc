@@ -96,7 +96,7 @@ Result<std::unique_ptr<Buffer>> CpuBackend::Allocate(size_t bytes) {
 }
 
 Result<std::unique_ptr<Weight>> CpuBackend::LoadWeight(const WeightView& view) {
-  return std::make_unique<CpuWeight>(view);
+  return std::unique_ptr<Weight>(std::make_unique<CpuWeight>(view));
 }
 
 uint64_t CpuBackend::RepackedBytes(const Weight& weight) const {
