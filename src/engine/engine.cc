@@ -181,6 +181,12 @@ Status Engine::Load(const Progress& progress) {
     cache_->set_rename_hook([this](const std::string& from, const std::string& to) {
       persistence_->Renamed(from, to);
     });
+    if (ExpertTier* const tier = model_->expert_tier()) {
+      expert_profile_ = std::make_unique<ExpertProfileFile>(
+          options_.file_system, options_.store_dir, persistence_->identity(), tier);
+      const std::string note = expert_profile_->Load();
+      if (!note.empty()) plan_.notes.push_back(note);
+    }
   }
   if (options_.draft_source == DraftSource::kMtp && model_->draft_layout() == nullptr) {
     plan_.notes.push_back("no guesses: the model has no draft head (--draft-source mtp)");
@@ -201,12 +207,6 @@ Result<VocabularyData> Engine::LoadVocabulary() {
   Result<VocabularyData> vocabulary = ReadVocabulary(model_->file());
   const int64_t n = model_->config().vocab_size;
   if (vocabulary.status().code() == StatusCode::kNotFound && n >= 256) {
-    if (ExpertTier* const tier = model_->expert_tier()) {
-      expert_profile_ = std::make_unique<ExpertProfileFile>(
-          options_.file_system, options_.store_dir, persistence_->identity(), tier);
-      const std::string note = expert_profile_->Load();
-      if (!note.empty()) plan_.notes.push_back(note);
-    }
     plan_.notes.push_back(vocabulary.status().message() + "; ids stand for themselves");
     return PlaceholderVocabulary(n);
   }
@@ -221,6 +221,7 @@ Engine::~Engine() {
   wake_.notify_all();
   if (thread_.joinable()) thread_.join();
   scheduler_.reset();
+  expert_profile_.reset();
   persistence_.reset();  // its threads wake this one
 }
 
@@ -241,7 +242,6 @@ Status Engine::CheckRequest(const GenerateRequest& request) const {
   if (request.max_tokens < -1) {
     return InvalidArgumentError(
         fmt::format("max_tokens is {}, wanted -1 (no limit) or more", request.max_tokens));
-  expert_profile_.reset();
   }
   if (request.n_top_logprobs > vocab_size()) {
     return InvalidArgumentError(fmt::format("{} logprobs asked for, the vocabulary has {} tokens",
@@ -384,6 +384,7 @@ void Engine::Shutdown(std::chrono::milliseconds timeout) {
     scheduler.ReportCommitted(/*all=*/true);
   });
   if (!status.ok()) spdlog::warn("shutdown: {}", status.ToString());
+  if (expert_profile_) expert_profile_->Save();
 }
 
 std::chrono::milliseconds Engine::round_age() const {
@@ -405,7 +406,6 @@ int64_t Engine::SaveWithoutThread(const Status& why, std::chrono::milliseconds t
     const std::lock_guard lock(mutex_);
     draining_ = true;
   }
-  if (expert_profile_) expert_profile_->Save();
   // Stuck elsewhere than in a computation, it may hold or half change anything.
   if (!scheduler_->TakeOver()) return persistence_ ? persistence_->WaitForSaves(timeout) : 0;
   scheduler_->Abandon(why);
@@ -414,6 +414,8 @@ int64_t Engine::SaveWithoutThread(const Status& why, std::chrono::milliseconds t
 
 void Engine::Run() {
   ThreadActivity activity("engine");
+  ExpertTier* const tier = model_->expert_tier();
+  bool idle = true;  // as of the last step
   for (;;) {
     activity.Set("between two steps");
     std::vector<Arrival> arrivals;
@@ -435,8 +437,6 @@ void Engine::Run() {
     for (RequestId id : cancels)
       scheduler_->Cancel(id, CancelledError("the request was cancelled"));
     for (const auto& task : tasks) task();
-  ExpertTier* const tier = model_->expert_tier();
-  bool idle = true;  // as of the last step
     if (stop) {
       scheduler_->CancelAll(CancelledError("the engine is shutting down"));
       if (persistence_) persistence_->Flush(kLastFlush);
@@ -445,6 +445,8 @@ void Engine::Run() {
     }
     relief_->Tick();
     if (persistence_) persistence_->Tick();
+    if (expert_profile_) expert_profile_->Tick();
+    const bool reads_in = tier != nullptr && tier->ReadIn(idle && arrivals.empty());
     {
       const std::lock_guard lock(mutex_);
       before_step_ = scheduler_->status();
@@ -452,6 +454,7 @@ void Engine::Run() {
     }
     activity.Set("in a step");
     const StepResult result = scheduler_->Step();
+    idle = result == StepResult::kIdle;
 
     std::unique_lock lock(mutex_);
     n_waiting_ = scheduler_->n_waiting();
@@ -466,11 +469,8 @@ void Engine::Run() {
       idle_ = true;
       drained_.notify_all();
       wake_.wait_for(lock, reads_in ? std::chrono::milliseconds(kStallPause) : kIdleCheck, called);
-    if (expert_profile_) expert_profile_->Tick();
-    const bool reads_in = tier != nullptr && tier->ReadIn(idle && arrivals.empty());
     }
   }
 }
 
 }  // namespace holdfast
-    idle = result == StepResult::kIdle;

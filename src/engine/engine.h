@@ -161,11 +161,11 @@ class Engine : public Generator {
   std::unique_ptr<StateCache> cache_;
   std::unique_ptr<MemoryRelief> relief_;
   std::unique_ptr<Persistence> persistence_;
+  std::unique_ptr<ExpertProfileFile> expert_profile_;  // null without a tier or a store
   std::unique_ptr<Scheduler> scheduler_;
 
   struct Arrival {
     RequestId id;
-  std::unique_ptr<ExpertProfileFile> expert_profile_;  // null without a tier or a store
     GenerateRequest request;
     std::shared_ptr<RequestSink> sink;
   };

@@ -101,10 +101,6 @@ class Model {
   Backend* backend() const { return backend_; }
   // The routed experts of every layer, the draft head's last.
   std::span<const ExpertLayer> expert_layers() const { return expert_layers_; }
-  // From here on experts are read into an arena instead of being used where the file is mapped.
-  // Before the first step, once.
-  Status StreamExperts(const ExpertTierOptions& options);
-  // The n-gram table; !exists() when the model has none.
   // Experts will be read from this file of `holdfast prepare` instead of the model's. Before
   // StreamExperts(). Errors: those of ExpertFile::Open(); nothing has changed then.
   Status UseExpertFile(const std::string& path);
@@ -113,6 +109,10 @@ class Model {
   // Reads all weights once. With an expert file they are compared with the checksums it has;
   // without, it can only be seen that all can be read. kDataLoss naming the file and what of it.
   Status VerifyWeights(const std::function<void(double fraction)>& progress) const;
+  // From here on experts are read into an arena instead of being used where the file is mapped.
+  // Before the first step, once.
+  Status StreamExperts(const ExpertTierOptions& options);
+  // The n-gram table; !exists() when the model has none.
   NgramTable ngram_table() const;
   // The same for its rows: from here on they are read when a step needs them.
   Status StreamNgramRows(const NgramTierOptions& options);
@@ -210,6 +210,7 @@ class Model {
   std::vector<Layer> layers_;
   std::unique_ptr<DraftHead> draft_;
   std::vector<ExpertLayer> expert_layers_;
+  std::unique_ptr<ExpertFile> expert_file_;
   WeightView ngram_table_;
   std::unique_ptr<ExpertTier> tier_;
   std::unique_ptr<NgramTier> ngram_tier_;
@@ -227,4 +228,3 @@ class Model {
 }  // namespace holdfast
 
 #endif  // HOLDFAST_MODEL_MODEL_H_
-  std::unique_ptr<ExpertFile> expert_file_;

@@ -175,8 +175,8 @@ Status Model::Forward(const Batch& batch, std::span<float> logits, std::span<flo
 
 Status Model::CheckReads() const {
   HF_RETURN_IF_ERROR(file_->CheckReads());
-  return mtp_file_ ? mtp_file_->CheckReads() : OkStatus();
   if (tier_) HF_RETURN_IF_ERROR(tier_->CheckFiles());
+  return mtp_file_ ? mtp_file_->CheckReads() : OkStatus();
 }
 
 // Rows on trial keep their streams for Commit(); the draft head follows the others at once.

@@ -198,12 +198,6 @@ Status Model::StreamNgramRows(const NgramTierOptions& options) {
   return OkStatus();
 }
 
-Status Model::ReadIn(bool table, const std::function<void(double)>& progress) const {
-  constexpr size_t kPiece = size_t{16} << 20;
-  std::vector<std::span<const std::byte>> parts;
-  size_t n_bytes = 0, n_done = 0;
-  for (const GgufFile* file : {file_.get(), mtp_file_.get()}) {
-    if (file == nullptr) continue;
 Status Model::UseExpertFile(const std::string& path) {
   HF_CHECK(tier_ == nullptr);
   HF_ASSIGN_OR_RETURN(expert_file_, ExpertFile::Open(path, *file_, expert_layers_));
@@ -221,6 +215,12 @@ Status Model::VerifyWeights(const std::function<void(double)>& progress) const {
   return CheckReads();
 }
 
+Status Model::ReadIn(bool table, const std::function<void(double)>& progress) const {
+  constexpr size_t kPiece = size_t{16} << 20;
+  std::vector<std::span<const std::byte>> parts;
+  size_t n_bytes = 0, n_done = 0;
+  for (const GgufFile* file : {file_.get(), mtp_file_.get()}) {
+    if (file == nullptr) continue;
     for (const GgufTensor& tensor : file->tensors()) {
       const bool streamed = std::ranges::any_of(expert_layers_, [&](const ExpertLayer& layer) {
         return &tensor == layer.gate.tensor || &tensor == layer.up.tensor ||
@@ -256,14 +256,14 @@ Status Model::LoadWeights() {
   for (const LayerWeights& layer : weights.layers) {
     if (layer.ple) ngram_table_ = layer.ple->table;
   }
+  expert_layers_ = ExpertLayersOf(weights, *file_, mtp_file_.get());
+  if (weights.mtp) HF_RETURN_IF_ERROR(LoadDraft(*weights.mtp));
   PlanLog();
   return OkStatus();
 }
 
 Status Model::LoadDraft(const MtpWeights& weights) {
   HF_ASSIGN_OR_RETURN(
-  expert_layers_ = ExpertLayersOf(weights, *file_, mtp_file_.get());
-  if (weights.mtp) HF_RETURN_IF_ERROR(LoadDraft(*weights.mtp));
       draft_layout_,
       StateLayout::Create(config_, options_.kv_format, StateSection::kDraft, options_.page_tokens));
   draft_ = std::make_unique<DraftHead>();
