@@ -53,6 +53,10 @@ struct SequenceRows {
 struct Batch {
   std::vector<SequenceRows> sequences;  // rows of the step, in this order
   std::vector<int32_t> output_rows;     // rows whose logits are wanted
+  // Rows of whose logits only something small is wanted: `reduce` gets them one by one, with their
+  // index here, and may change what it is given. Never more than one of them is kept.
+  std::vector<int32_t> reduced_rows;
+  std::function<void(size_t index, std::span<float> logits)> reduce;
 };
 
 // One conversation whose next tokens are to be guessed.
@@ -119,6 +123,14 @@ class Model {
   // Reads the mapped weights that steps use into the page cache, of a mapped n-gram table only if
   // `table`; hears how much of them is there.
   Status ReadIn(bool table, const std::function<void(double fraction)>& progress) const;
+  // Weights of the file (file_bytes) that the backend reads faster from copies (copy_bytes).
+  struct RepackSizes {
+    uint64_t file_bytes = 0, copy_bytes = 0;
+  };
+  RepackSizes repack_sizes() const;
+  // Has it make these copies; the mapped ones are not used any more. Before the first step, and not
+  // with StreamExperts(). kDataLoss as CheckReads().
+  Status RepackWeights(const std::function<void(double fraction)>& progress);
   // Null: they are used where the file is mapped.
   ExpertTier* expert_tier() const { return tier_.get(); }
   NgramTier* ngram_tier() const { return ngram_tier_.get(); }
@@ -172,15 +184,16 @@ class Model {
   Result<BufferRef> LoadConv(const WeightView& view);
   Result<BufferRef> UploadFloats(std::span<const float> values);
   Result<const Weight*> LoadWeight(const WeightView& view);
+  // A weight that only products read, whose activations may be quantised.
+  Result<const Weight*> LoadProduct(const WeightView& view);
   Status AllocateScratch();
 
   Status CheckBatch(const Batch& batch) const;
   Status CheckTokens(std::span<const int32_t> ids, int64_t first_position) const;
   void AddTableRows(const SequenceRows& sequence);
   Status FollowWithDraft(const Batch& batch, std::span<const Segment> segments);
-  Status RunStep(const StepRows& rows, std::span<const int32_t> tokens,
-                 std::span<const int32_t> output_rows, std::span<float> logits,
-                 std::span<float> mixed);
+  Status RunStep(const StepRows& rows, std::span<const int32_t> tokens, const Batch& batch,
+                 std::span<float> logits, std::span<float> mixed);
   Status RunLayer(const Layer& layer, const StepRows& rows);
   Status RunGdn(const Layer& layer, const StepRows& rows);
   Status RunQsa(const Layer& layer, const StepRows& rows);
@@ -188,6 +201,9 @@ class Model {
   Status RunPle(const Layer& layer, const StepRows& rows);
   Status RunHcRead(const Hc& hc, int64_t n_rows);
   Status RunOutput(std::span<const int32_t> rows, std::span<float> logits, std::span<float> mixed);
+  Status ReduceOutput(const Batch& batch);
+  // Into the scratch, at most max_outputs() rows.
+  Status RunOutputRound(std::span<const int32_t> rows);
   // The draft head's cells for rows whose trunk streams are known; hands the last one over.
   Status RunDraftCells(std::span<const DraftRows> sequences);
   Status RunDraftStep(std::span<const DraftRows> sequences, std::span<float> logits);
@@ -203,6 +219,7 @@ class Model {
   ModelConfig config_;
   StateLayout layout_, draft_layout_;
   std::vector<std::unique_ptr<Weight>> weights_;
+  std::vector<Weight*> products_;  // of these: LoadProduct()'s
   std::vector<std::unique_ptr<Buffer>> buffers_;
   const Weight* token_embd_ = nullptr;
   const Weight* output_ = nullptr;

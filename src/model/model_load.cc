@@ -67,6 +67,12 @@ Result<const Weight*> Model::LoadWeight(const WeightView& view) {
   return static_cast<const Weight*>(weights_.back().get());
 }
 
+Result<const Weight*> Model::LoadProduct(const WeightView& view) {
+  HF_ASSIGN_OR_RETURN(const Weight* weight, LoadWeight(view));
+  if (weight != nullptr) products_.push_back(weights_.back().get());
+  return weight;
+}
+
 Result<BufferRef> Model::UploadFloats(std::span<const float> values) {
   HF_ASSIGN_OR_RETURN(std::unique_ptr<Buffer> buffer, backend_->Allocate(values.size_bytes()));
   const BufferRef ref{buffer.get(), 0};
@@ -108,11 +114,11 @@ Status Model::LoadLayer(int index, const LayerWeights& weights, const StateLayou
   if (config_.layer_kinds[index] == LayerKind::kGdn) {
     const GdnWeights& w = weights.gdn();
     Layer::Gdn& gdn = layer->gdn.emplace();
-    HF_ASSIGN_OR_RETURN(gdn.qkv, LoadWeight(w.qkv));
-    HF_ASSIGN_OR_RETURN(gdn.gate, LoadWeight(w.gate));
+    HF_ASSIGN_OR_RETURN(gdn.qkv, LoadProduct(w.qkv));
+    HF_ASSIGN_OR_RETURN(gdn.gate, LoadProduct(w.gate));
     HF_ASSIGN_OR_RETURN(gdn.beta, LoadWeight(w.beta));
     HF_ASSIGN_OR_RETURN(gdn.alpha, LoadWeight(w.alpha));
-    HF_ASSIGN_OR_RETURN(gdn.out, LoadWeight(w.out));
+    HF_ASSIGN_OR_RETURN(gdn.out, LoadProduct(w.out));
     HF_ASSIGN_OR_RETURN(gdn.a, LoadFloats(w.a));
     HF_ASSIGN_OR_RETURN(gdn.dt_bias, LoadFloats(w.dt_bias));
     HF_ASSIGN_OR_RETURN(gdn.conv, LoadConv(w.conv));
@@ -122,10 +128,10 @@ Status Model::LoadLayer(int index, const LayerWeights& weights, const StateLayou
   } else {
     const QsaWeights& w = weights.qsa();
     Layer::Qsa& qsa = layer->qsa.emplace();
-    HF_ASSIGN_OR_RETURN(qsa.q, LoadWeight(w.q));
-    HF_ASSIGN_OR_RETURN(qsa.k, LoadWeight(w.k));
-    HF_ASSIGN_OR_RETURN(qsa.v, LoadWeight(w.v));
-    HF_ASSIGN_OR_RETURN(qsa.out, LoadWeight(w.out));
+    HF_ASSIGN_OR_RETURN(qsa.q, LoadProduct(w.q));
+    HF_ASSIGN_OR_RETURN(qsa.k, LoadProduct(w.k));
+    HF_ASSIGN_OR_RETURN(qsa.v, LoadProduct(w.v));
+    HF_ASSIGN_OR_RETURN(qsa.out, LoadProduct(w.out));
     HF_ASSIGN_OR_RETURN(qsa.q_norm, LoadFloats(w.q_norm));
     HF_ASSIGN_OR_RETURN(qsa.k_norm, LoadFloats(w.k_norm));
     HF_ASSIGN_OR_RETURN(qsa.index_q, LoadWeight(w.index_q));
@@ -163,12 +169,12 @@ Status Model::LoadLayer(int index, const LayerWeights& weights, const StateLayou
     ple.conv_offset = layout.FindRunning(index, PartKind::kPleConv)->offset;
   }
   HF_ASSIGN_OR_RETURN(layer->router, LoadWeight(weights.moe.router));
-  HF_ASSIGN_OR_RETURN(layer->expert_gate, LoadWeight(weights.moe.gate));
-  HF_ASSIGN_OR_RETURN(layer->expert_up, LoadWeight(weights.moe.up));
-  HF_ASSIGN_OR_RETURN(layer->expert_down, LoadWeight(weights.moe.down));
-  HF_ASSIGN_OR_RETURN(layer->shared_gate, LoadWeight(weights.moe.shared_gate_proj));
-  HF_ASSIGN_OR_RETURN(layer->shared_up, LoadWeight(weights.moe.shared_up));
-  HF_ASSIGN_OR_RETURN(layer->shared_down, LoadWeight(weights.moe.shared_down));
+  HF_ASSIGN_OR_RETURN(layer->expert_gate, LoadProduct(weights.moe.gate));
+  HF_ASSIGN_OR_RETURN(layer->expert_up, LoadProduct(weights.moe.up));
+  HF_ASSIGN_OR_RETURN(layer->expert_down, LoadProduct(weights.moe.down));
+  HF_ASSIGN_OR_RETURN(layer->shared_gate, LoadProduct(weights.moe.shared_gate_proj));
+  HF_ASSIGN_OR_RETURN(layer->shared_up, LoadProduct(weights.moe.shared_up));
+  HF_ASSIGN_OR_RETURN(layer->shared_down, LoadProduct(weights.moe.shared_down));
   HF_ASSIGN_OR_RETURN(layer->shared_inject, LoadWeight(weights.moe.shared_gate));
   return OkStatus();
 }
@@ -246,7 +252,7 @@ Status Model::LoadWeights() {
   HF_ASSIGN_OR_RETURN(const ModelWeights weights,
                       BindModelWeights(config_, *file_, mtp_file_.get()));
   HF_ASSIGN_OR_RETURN(token_embd_, LoadWeight(weights.token_embd));
-  HF_ASSIGN_OR_RETURN(output_, LoadWeight(weights.output));
+  HF_ASSIGN_OR_RETURN(output_, LoadProduct(weights.output));
   output_hc_ = std::make_unique<Hc>();
   HF_RETURN_IF_ERROR(LoadHc(weights.output_hc, output_hc_.get()));
   layers_.resize(config_.n_layers);
