@@ -29,6 +29,7 @@ struct BenchModelOptions {
   KvFormat kv_format = KvFormat::kInt8;
   CpuBackendOptions cpu;
   ExpertMemory expert_memory;
+  NgramMemory ngram_memory;
   std::optional<uint64_t> memory_limit_bytes;
   std::shared_ptr<Profile> profile;  // null: none
 };

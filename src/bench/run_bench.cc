@@ -278,6 +278,9 @@ Status RunBench(const BenchOptions& options, const BenchListener& listener) {
     if (const ExpertTier* tier = model->model()->expert_tier()) {
       listener.on_note("experts: " + DescribeExperts(tier->stats()));
     }
+    if (const NgramTier* tier = model->model()->ngram_tier()) {
+      listener.on_note("n-gram rows: " + DescribeNgramRows(tier->stats()));
+    }
     if (header.machine.busy()) {
       listener.on_note(
           fmt::format("other processes take {:.0f}% of the CPUs: figures will be low and uncertain",

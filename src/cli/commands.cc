@@ -55,8 +55,14 @@ void AddModelFlags(CLI::App* app, ModelOptions* options) {
                   "needed; all: all of them, mapped; auto: all where they fit (same replies)")
       ->capture_default_str();
   app->add_option(
-         "--expert-reader", options->expert_reader,
-         "what reads them: io_uring, pread (threads), or auto: io_uring where it may be had")
+         "--ngram-memory", options->ngram_memory,
+         "RAM for rows of the n-gram table: a size, the others are read from the file when "
+         "they are needed; all: the whole table, mapped; auto: mapped where it fits (same "
+         "replies)")
+      ->capture_default_str();
+  app->add_option("--expert-reader", options->expert_reader,
+                  "what reads experts and n-gram rows: io_uring, pread (threads), or auto: "
+                  "io_uring where it may be had")
       ->capture_default_str();
 }
 

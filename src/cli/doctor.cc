@@ -138,6 +138,12 @@ void LookAtModel(const EngineOptions& options, const HostMemory& host,
       fmt::format("a context of {} tokens, {} conversations at once\n{}", plan->ctx, plan->n_slots,
                   plan->table));
   for (const std::string& note : plan->notes) add(Verdict::kWarning, "plan", note);
+  if (plan->weights.ngram_bytes > 0) {
+    const Status status = (*model)->StreamNgramRows(
+        {.memory_bytes = plan->weights.ngram_bytes, .reader = options.ngram_memory.reader});
+    if (!status.ok()) return add(Verdict::kBad, "n-gram rows", status.message());
+    add(Verdict::kGood, "n-gram rows", DescribeNgramRows((*model)->ngram_tier()->stats()));
+  }
   if (plan->weights.arena_bytes > 0) {
     const ExpertTierOptions tier{.arena_bytes = plan->weights.arena_bytes,
                                  .reader = options.expert_memory.reader};

@@ -31,18 +31,26 @@ Status ReadDraft(const std::string& text, int* max_drafts) {
       fmt::format("--draft: '{}', wanted auto, off or 0 to {}", text, DraftPolicy::kMaxDepth));
 }
 
-Status ReadExpertMemory(const ModelOptions& options, ExpertMemory* memory) {
-  const Result<ReaderKind> reader = ParseReaderKind(options.expert_reader);
-  if (!reader.ok()) return NameFlag("--expert-reader", reader.status());
-  memory->reader = *reader;
-  if (options.expert_memory == "auto") return OkStatus();
-  memory->kind = ExpertMemory::Kind::kAll;
-  if (options.expert_memory == "all") return OkStatus();
-  const Result<uint64_t> bytes = ParseSize(options.expert_memory);
-  if (!bytes.ok()) return NameFlag("--expert-memory", bytes.status());
-  memory->kind = ExpertMemory::Kind::kSize;
+// ExpertMemory or NgramMemory from "auto", "all" or a size.
+template <typename Memory>
+Status ReadWeightMemory(const char* flag, const std::string& text, Memory* memory) {
+  if (text == "auto") return OkStatus();
+  memory->kind = Memory::Kind::kAll;
+  if (text == "all") return OkStatus();
+  const Result<uint64_t> bytes = ParseSize(text);
+  if (!bytes.ok()) return NameFlag(flag, bytes.status());
+  memory->kind = Memory::Kind::kSize;
   memory->bytes = *bytes;
   return OkStatus();
+}
+
+Status ReadWeightMemories(const ModelOptions& options, EngineOptions* engine) {
+  const Result<ReaderKind> reader = ParseReaderKind(options.expert_reader);
+  if (!reader.ok()) return NameFlag("--expert-reader", reader.status());
+  engine->expert_memory.reader = engine->ngram_memory.reader = *reader;
+  HF_RETURN_IF_ERROR(
+      ReadWeightMemory("--expert-memory", options.expert_memory, &engine->expert_memory));
+  return ReadWeightMemory("--ngram-memory", options.ngram_memory, &engine->ngram_memory);
 }
 
 // Nobody asked for the file beside the model: one that does not fit is no reason not to start.
@@ -85,7 +93,7 @@ Result<EngineOptions> ToEngineOptions(const ModelOptions& options) {
   const Result<ActivationFormat> activations = ParseActivationFormat(options.activations);
   if (!activations.ok()) return NameFlag("--activations", activations.status());
   engine.activations = *activations;
-  HF_RETURN_IF_ERROR(ReadExpertMemory(options, &engine.expert_memory));
+  HF_RETURN_IF_ERROR(ReadWeightMemories(options, &engine));
   HF_RETURN_IF_ERROR(engine.Validate());
   return engine;
 }

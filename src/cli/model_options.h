@@ -23,6 +23,7 @@ struct ModelOptions {
   std::string draft_norm = "flat";     // flat or per-stream
   int64_t draft_vocab = 0;             // 0: all
   std::string expert_memory = "auto";  // auto, all or SIZE
+  std::string ngram_memory = "auto";   // auto, all or SIZE
   std::string expert_reader = "auto";  // auto, io_uring or pread
 };
 

@@ -209,8 +209,8 @@ std::optional<milliseconds> Service::CheckSteps() {
   if (now - last_look_ > kLookEvery * 10) watching_since_ = now;
   last_look_ = now;
   if (!loading_done_ || loaded_.engine == nullptr) return std::nullopt;
-  // Nor is one that reads experts from a slow disk.
-  const uint64_t bytes_read = loaded_.engine->expert_bytes_read();
+  // Nor is one that reads weights from a slow disk.
+  const uint64_t bytes_read = loaded_.engine->weight_bytes_read();
   if (bytes_read != std::exchange(bytes_read_, bytes_read)) watching_since_ = now;
   const seconds bound(options_.stall_timeout_s);
   const milliseconds step = std::min(loaded_.engine->round_age(), since(watching_since_));

@@ -99,6 +99,7 @@ Status RunVerifyCommand(const VerifyCommandOptions& options, std::ostream& out) 
                        .seed = options.seed,
                        .new_process = {"/proc/self/exe", "verify", "--restored-part"}};
   verify.expert_memory = engine.expert_memory;
+  verify.ngram_memory = engine.ngram_memory;
   std::error_code no_link;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", no_link);
   if (!no_link) verify.new_process[0] = self.string();

@@ -117,6 +117,11 @@ Status Engine::Load(const Progress& progress) {
         {.arena_bytes = plan_.weights.arena_bytes, .reader = options_.expert_memory.reader}));
     plan_.notes.push_back("experts: " + DescribeExperts(model_->expert_tier()->stats()));
   }
+  if (plan_.weights.ngram_bytes > 0) {
+    HF_RETURN_IF_ERROR(model_->StreamNgramRows(
+        {.memory_bytes = plan_.weights.ngram_bytes, .reader = options_.ngram_memory.reader}));
+    plan_.notes.push_back("n-gram rows: " + DescribeNgramRows(model_->ngram_tier()->stats()));
+  }
   HF_RETURN_IF_ERROR(WarmUp(progress));
   if (plan_.ctx > model_->config().context_length) {
     plan_.notes.push_back(
@@ -350,6 +355,7 @@ EngineStatus Engine::status() {
   EngineStatus status{.cache = cache_->stats(), .host = guard_->last(), .relief = relief_->stats()};
   if (persistence_) status.store = persistence_->stats();
   if (model_->expert_tier() != nullptr) status.experts = model_->expert_tier()->stats();
+  if (model_->ngram_tier() != nullptr) status.ngram = model_->ngram_tier()->stats();
   const auto now = std::make_shared<std::promise<SchedulerStatus>>();
   std::future<SchedulerStatus> fresh = now->get_future();
   {
@@ -394,8 +400,8 @@ std::chrono::milliseconds Engine::round_age() const {
                                                                *round_began_);
 }
 
-uint64_t Engine::expert_bytes_read() const {
-  uint64_t bytes = 0;
+uint64_t Engine::weight_bytes_read() const {
+  uint64_t bytes = model_->ngram_tier() != nullptr ? model_->ngram_tier()->stats().bytes_read : 0;
   if (model_->expert_tier() == nullptr) return bytes;
   for (const auto& layer : model_->expert_tier()->stats().layers) bytes += layer.bytes_read;
   return bytes;

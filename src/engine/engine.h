@@ -52,6 +52,7 @@ struct EngineOptions {
   uint64_t min_free_bytes = uint64_t{1} << 30;
   std::optional<uint64_t> memory_limit_bytes;
   ExpertMemory expert_memory;  // --expert-memory, --expert-reader
+  NgramMemory ngram_memory;    // --ngram-memory
   int64_t min_write_tokens = 0, min_read_tokens = 0;
   std::string store_dir;       // empty: nothing is kept on disk
   bool store_required = true;  // false: without it when it cannot be opened, which is said
@@ -81,6 +82,7 @@ struct EngineStatus {
   HostMemory host;
   MemoryReliefStats relief;
   std::optional<ExpertTierStats> experts;  // none: they are used where they are mapped
+  std::optional<NgramTierStats> ngram;     // the same for rows of the n-gram table
 };
 
 // A loaded model that answers requests: one thread runs all steps, everything else only queues.
@@ -128,7 +130,7 @@ class Engine : public Generator {
   // it waits for work. Any thread.
   std::chrono::milliseconds round_age() const;
   // Of routed experts, begun to be read by steps so far: what takes long but goes on. Any thread.
-  uint64_t expert_bytes_read() const;
+  uint64_t weight_bytes_read() const;
   // For when that does not end any more, before the process does: saves what can be saved without
   // the thread, conversations it computes on as of their newest checkpoints, and fails all
   // requests. Returns how many conversations were not saved in time; nothing but status() may be

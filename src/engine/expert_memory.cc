@@ -21,52 +21,72 @@ WeightSizes WeightSizesOf(const Model& model) {
   WeightSizes sizes{.file_bytes = model.file().file_bytes(),
                     .experts = SizesOf(model.expert_layers())};
   if (model.mtp_file() != nullptr) sizes.file_bytes += model.mtp_file()->file_bytes();
-  const GgufTensor* const table = model.file().FindTensor("per_layer_token_embd.weight");
-  if (table != nullptr) sizes.table_bytes = table->data.size();
+  sizes.ngram = SizesOf(model.ngram_table());
   return sizes;
 }
 
-Result<WeightPlan> PlanWeights(const ExpertMemory& memory, const WeightSizes& sizes, uint64_t room,
-                               uint64_t least_state, uint64_t state_share) {
+Result<WeightPlan> PlanWeights(const ExpertMemory& memory, const NgramMemory& ngram,
+                               const WeightSizes& sizes, uint64_t room, uint64_t least_state,
+                               uint64_t state_share) {
   const ExpertSizes& experts = sizes.experts;
-  const bool fits = sizes.file_bytes + least_state <= room;
-  if (memory.kind == ExpertMemory::Kind::kAll || experts.n_experts == 0 ||
-      (memory.kind == ExpertMemory::Kind::kAuto && fits)) {
-    return WeightPlan{.mapped_bytes = sizes.file_bytes};
-  }
-  WeightPlan plan{.mapped_bytes = sizes.file_bytes - experts.file_bytes - sizes.table_bytes,
-                  .table_bytes = sizes.table_bytes};
-  const uint64_t most = static_cast<uint64_t>(experts.n_experts);
-  uint64_t n_slots = memory.bytes / experts.slot_bytes;
-  if (memory.kind == ExpertMemory::Kind::kAuto) {
-    n_slots =
-        std::max(Less(room, plan.mapped_bytes + state_share) / experts.slot_bytes, kFewestSlots);
-  } else if (n_slots == 0) {
+  const uint64_t most_slots = static_cast<uint64_t>(experts.n_experts);
+  const uint64_t table_bytes = sizes.ngram.table_bytes;
+  const uint64_t dense_bytes = sizes.file_bytes - experts.file_bytes - table_bytes;
+  const bool sized = memory.kind == ExpertMemory::Kind::kSize && experts.n_experts > 0;
+  uint64_t n_slots = sized ? std::min(memory.bytes / experts.slot_bytes, most_slots) : 0;
+  if (sized && n_slots == 0) {
     return InvalidArgumentError(fmt::format("--expert-memory: {} bytes, one expert takes {}",
                                             memory.bytes, experts.slot_bytes));
   }
-  plan.n_slots = static_cast<int64_t>(std::min(n_slots, most));
-  plan.arena_bytes = static_cast<uint64_t>(plan.n_slots) * experts.slot_bytes;
+  const uint64_t expert_bytes = sized ? n_slots * experts.slot_bytes : experts.file_bytes;
+  WeightPlan plan;
+  HF_ASSIGN_OR_RETURN(plan.ngram_bytes, PlanNgramRows(ngram, sizes.ngram, room,
+                                                      dense_bytes + expert_bytes + least_state));
+  const uint64_t mapped_table = plan.ngram_bytes > 0 ? 0 : table_bytes;
+  plan.mapped_bytes = dense_bytes + mapped_table;
+  const bool fits = plan.mapped_bytes + experts.file_bytes + plan.ngram_bytes + least_state <= room;
+  if (!sized && (memory.kind == ExpertMemory::Kind::kAll || experts.n_experts == 0 || fits)) {
+    plan.mapped_bytes += experts.file_bytes;
+    return plan;
+  }
+  if (ngram.kind == NgramMemory::Kind::kAll) {
+    plan.mapped_bytes = dense_bytes;
+    plan.table_bytes = table_bytes;
+  }
+  if (!sized) {
+    const uint64_t others = plan.mapped_bytes + plan.ngram_bytes + state_share;
+    n_slots = std::min(std::max(Less(room, others) / experts.slot_bytes, kFewestSlots), most_slots);
+  }
+  plan.n_slots = static_cast<int64_t>(n_slots);
+  plan.arena_bytes = n_slots * experts.slot_bytes;
   return plan;
 }
 
 uint64_t WeightBytesInMemory(const Model& model) {
   const WeightSizes sizes = WeightSizesOf(model);
-  if (model.expert_tier() == nullptr) return sizes.file_bytes;
-  return sizes.file_bytes - sizes.experts.file_bytes - sizes.table_bytes +
-         model.expert_tier()->stats().arena_bytes;
+  const ExpertTier* const experts = model.expert_tier();
+  const NgramTier* const ngram = model.ngram_tier();
+  uint64_t bytes = sizes.file_bytes;
+  if (experts != nullptr) bytes += experts->stats().arena_bytes - sizes.experts.file_bytes;
+  // Beside experts that are read a mapped table does not count.
+  if (experts != nullptr || ngram != nullptr) bytes -= sizes.ngram.table_bytes;
+  if (ngram != nullptr) bytes += ngram->stats().memory_bytes;
+  return bytes;
 }
 
-Status PlaceExperts(const ExpertMemory& memory, std::optional<uint64_t> memory_limit_bytes,
-                    Model* model) {
-  if (memory.kind == ExpertMemory::Kind::kAll) return OkStatus();
+Status PlaceWeights(const ExpertMemory& memory, const NgramMemory& ngram,
+                    std::optional<uint64_t> memory_limit_bytes, Model* model) {
   const HostMemory host = ReadHostMemory();
   // Where nothing is known nothing is taken, as ever.
   uint64_t room = host.available_bytes.value_or(memory_limit_bytes.value_or(UINT64_MAX));
   room = std::min(room, memory_limit_bytes.value_or(UINT64_MAX));
   room = Less(room, kMinFreeBytes);
-  HF_ASSIGN_OR_RETURN(const WeightPlan plan, PlanWeights(memory, WeightSizesOf(*model), room,
+  HF_ASSIGN_OR_RETURN(const WeightPlan plan, PlanWeights(memory, ngram, WeightSizesOf(*model), room,
                                                          /*least_state=*/0, room / 4));
+  if (plan.ngram_bytes > 0) {
+    HF_RETURN_IF_ERROR(
+        model->StreamNgramRows({.memory_bytes = plan.ngram_bytes, .reader = ngram.reader}));
+  }
   if (plan.arena_bytes == 0) return OkStatus();
   return model->StreamExperts({.arena_bytes = plan.arena_bytes, .reader = memory.reader});
 }

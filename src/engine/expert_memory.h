@@ -2,7 +2,7 @@
 #define HOLDFAST_ENGINE_EXPERT_MEMORY_H_
 
 // Which weights stay where the file is mapped and how many experts get a place in memory of their
-// own, when not all fit. Pure arithmetic, except for PlaceExperts().
+// own, when not all fit. Pure arithmetic, except for PlaceWeights().
 
 #include <cstdint>
 #include <optional>
@@ -10,6 +10,7 @@
 
 #include "base/async_reader.h"
 #include "base/status.h"
+#include "engine/ngram_memory.h"
 #include "model/model.h"
 #include "weights/expert_tier.h"
 
@@ -28,9 +29,9 @@ struct ExpertMemory {
 };
 
 struct WeightSizes {
-  uint64_t file_bytes = 0;   // of all files of the model
-  uint64_t table_bytes = 0;  // of it the n-gram table
-  ExpertSizes experts;       // of it the routed experts
+  uint64_t file_bytes = 0;  // of all files of the model
+  NgramSizes ngram;         // of it the n-gram table
+  ExpertSizes experts;      // of it the routed experts
 };
 WeightSizes WeightSizesOf(const Model& model);
 
@@ -38,23 +39,28 @@ struct WeightPlan {
   uint64_t mapped_bytes = 0;  // want to stay in the page cache
   uint64_t arena_bytes = 0;   // of expert slots; 0: experts are mapped with the rest
   int64_t n_slots = 0;
-  // With an arena the n-gram table does not count either: few of its rows are used again.
+  uint64_t ngram_bytes = 0;  // for rows of the n-gram table; 0: it is mapped
+  // Of an n-gram table that is mapped and does not count: it was asked for (--ngram-memory all)
+  // where experts do not fit, and few of its rows are used again.
   uint64_t table_bytes = 0;
 };
 
 // What of `room` (for weights and conversations together) is whose. Conversations want at least
-// `least_state`; when experts do not fit beside that, `state_share` is left to them.
-// kInvalidArgument when --expert-memory has no room for one expert.
-Result<WeightPlan> PlanWeights(const ExpertMemory& memory, const WeightSizes& sizes, uint64_t room,
-                               uint64_t least_state, uint64_t state_share);
+// `least_state`; when experts do not fit beside that, `state_share` is left to them. The n-gram
+// table goes out of memory before experts do. kInvalidArgument when --expert-memory has no room for
+// one expert, or --ngram-memory none for the rows of a step.
+Result<WeightPlan> PlanWeights(const ExpertMemory& memory, const NgramMemory& ngram,
+                               const WeightSizes& sizes, uint64_t room, uint64_t least_state,
+                               uint64_t state_share);
 
-// What the model's weights take of the memory as it is loaded: mapped ones, and the arena.
+// What the model's weights take of the memory as it is loaded: mapped ones, and what is allocated
+// for those that are read.
 uint64_t WeightBytesInMemory(const Model& model);
 
 // For commands without an engine: plans from the host's memory, leaving a quarter of it for
 // states, and lets the model stream when that is what the plan says.
-Status PlaceExperts(const ExpertMemory& memory, std::optional<uint64_t> memory_limit_bytes,
-                    Model* model);
+Status PlaceWeights(const ExpertMemory& memory, const NgramMemory& ngram,
+                    std::optional<uint64_t> memory_limit_bytes, Model* model);
 
 // "1280 of 5120 in memory (25 %), the others are read by io_uring, O_DIRECT".
 std::string DescribeExperts(const ExpertTierStats& stats);

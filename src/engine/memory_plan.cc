@@ -57,23 +57,32 @@ constexpr int64_t kLeastContext = 8192;
 Result<WeightPlan> ChooseWeights(const MemoryPlanInput& input, const StateSizes& sizes,
                                  uint64_t room) {
   const WeightSizes& weights = input.weights;
-  const uint64_t dense = weights.file_bytes - weights.table_bytes - weights.experts.file_bytes;
+  const uint64_t dense =
+      weights.file_bytes - weights.ngram.table_bytes - weights.experts.file_bytes;
   uint64_t least = sizes.Slot(std::min(input.trained_ctx, kLeastContext));
   uint64_t share = std::max(least, room > dense ? (room - dense) / 4 : 0);
   if (input.ctx > 0) {
     least = input.n_slots * sizes.Slot(input.ctx) + input.cache_ram_bytes.value_or(0);
     share = least;
   }
-  return PlanWeights(input.expert_memory, weights, room, least, share);
+  return PlanWeights(input.expert_memory, input.ngram_memory, weights, room, least, share);
 }
 
 std::string WeightLines(const MemoryPlanInput& input, const WeightPlan& plan) {
   std::string text = fmt::format("  weights (mapped)      {:>12}\n", Size(plan.mapped_bytes));
-  if (plan.arena_bytes == 0) return text;
-  const int64_t n = input.weights.experts.n_experts;
-  text += fmt::format("  experts in memory     {:>12}  ({} of {}, {:.0f} %; the others are read)\n",
-                      Size(plan.arena_bytes), plan.n_slots, n,
-                      100.0 * static_cast<double>(plan.n_slots) / static_cast<double>(n));
+  if (plan.arena_bytes > 0) {
+    const int64_t n = input.weights.experts.n_experts;
+    text +=
+        fmt::format("  experts in memory     {:>12}  ({} of {}, {:.0f} %; the others are read)\n",
+                    Size(plan.arena_bytes), plan.n_slots, n,
+                    100.0 * static_cast<double>(plan.n_slots) / static_cast<double>(n));
+  }
+  if (plan.ngram_bytes > 0) {
+    const NgramSizes& ngram = input.weights.ngram;
+    text += fmt::format("  n-gram rows in memory {:>12}  ({} of {}; the others are read)\n",
+                        Size(plan.ngram_bytes),
+                        (plan.ngram_bytes - ngram.buffer_bytes) / ngram.slot_bytes, ngram.n_rows);
+  }
   if (plan.table_bytes > 0) {
     text +=
         fmt::format("  n-gram table          {:>12}  (mapped, not counted: few rows are used)\n",
@@ -97,7 +106,8 @@ Result<MemoryPlan> MakeMemoryPlan(const MemoryPlanInput& input) {
   HF_ASSIGN_OR_RETURN(const uint64_t room_for_all, Room(input));
   MemoryPlan plan;
   HF_ASSIGN_OR_RETURN(plan.weights, ChooseWeights(input, sizes, room_for_all));
-  const uint64_t weight_bytes = plan.weights.mapped_bytes + plan.weights.arena_bytes;
+  const uint64_t weight_bytes =
+      plan.weights.mapped_bytes + plan.weights.arena_bytes + plan.weights.ngram_bytes;
   const uint64_t room = room_for_all > weight_bytes ? room_for_all - weight_bytes : 0;
   plan.ctx = input.ctx > 0 ? input.ctx : input.trained_ctx;
   plan.n_slots = input.n_slots;

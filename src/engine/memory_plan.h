@@ -23,6 +23,7 @@ struct MemoryPlanInput {
   std::optional<uint64_t> memory_limit_bytes;  // operator's limit on this process
   WeightSizes weights;
   ExpertMemory expert_memory;
+  NgramMemory ngram_memory;
   uint64_t scratch_bytes = 0;
   const StateLayout* trunk = nullptr;
   const StateLayout* draft = nullptr;  // null: none

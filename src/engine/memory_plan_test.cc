@@ -111,18 +111,23 @@ TEST_F(MemoryPlanTest, ExpertsThatDoNotFitGetThreeQuartersOfWhatOtherWeightsLeav
   MemoryPlanInput input = Input(32 * kGiB);
   input.weights = {
       .file_bytes = 69 * kGiB,
-      .table_bytes = 24 * kGiB,
+      .ngram = {.table_bytes = 24 * kGiB,
+                .n_rows = 24 * kGiB / 90,
+                .slot_bytes = 96,
+                .buffer_bytes = 6 << 20},
       .experts = {
           .n_experts = 24576, .file_bytes = 40 * kGiB, .slot_bytes = 40 * kGiB / 24576 + 12288}};
   const auto plan = MakeMemoryPlan(input);
   ASSERT_TRUE(plan.ok()) << plan.status().ToString();
   const uint64_t left = 32 * kGiB - kGiB - kGiB / 8 - 5 * kGiB;
   EXPECT_EQ(plan->weights.mapped_bytes, 5 * kGiB);
-  EXPECT_LE(plan->weights.arena_bytes, left - left / 4);
-  EXPECT_GT(plan->weights.arena_bytes, left - left / 4 - input.weights.experts.slot_bytes);
-  EXPECT_LE(plan->weights.arena_bytes + plan->work_bytes + plan->cache_bytes, left);
-  EXPECT_THAT(plan->table, HasSubstr("experts in memory        19.4"));
-  EXPECT_THAT(plan->table, HasSubstr("n-gram table             24.00 GiB  (mapped, not counted"));
+  const uint64_t rows = (left + 5 * kGiB) / 64;  // a 64th of all the room
+  EXPECT_EQ(plan->weights.ngram_bytes, rows);
+  EXPECT_LE(plan->weights.arena_bytes, left - left / 4 - rows);
+  EXPECT_GT(plan->weights.arena_bytes, left - left / 4 - rows - input.weights.experts.slot_bytes);
+  EXPECT_LE(plan->weights.arena_bytes + rows + plan->work_bytes + plan->cache_bytes, left);
+  EXPECT_THAT(plan->table, HasSubstr("experts in memory        18.9"));
+  EXPECT_THAT(plan->table, HasSubstr("n-gram rows in memory    494.0 MiB  (5330261 of 286331153;"));
 
   // A context that was asked for comes first.
   input.ctx = 262144;
@@ -131,6 +136,11 @@ TEST_F(MemoryPlanTest, ExpertsThatDoNotFitGetThreeQuartersOfWhatOtherWeightsLeav
   EXPECT_EQ(asked->ctx, 262144);
   EXPECT_EQ(asked->n_slots, 4);
   EXPECT_LT(asked->weights.arena_bytes, plan->weights.arena_bytes);
+
+  input.ngram_memory.kind = NgramMemory::Kind::kAll;
+  const auto mapped = MakeMemoryPlan(input);
+  ASSERT_TRUE(mapped.ok()) << mapped.status().ToString();
+  EXPECT_THAT(mapped->table, HasSubstr("n-gram table             24.00 GiB  (mapped, not counted"));
 }
 
 }  // namespace

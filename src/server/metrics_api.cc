@@ -98,6 +98,24 @@ void AddExperts(const ExpertTierStats& s, Families* f) {
        [](const Layer& l) { return l.stall_seconds; });
 }
 
+void AddNgramRows(const NgramTierStats& s, Families* f) {
+  f->Gauge("holdfast_ngram_slots", "Rows of the n-gram table that have a place in memory",
+           static_cast<double>(s.n_slots));
+  f->Gauge("holdfast_ngram_rows_resident", "Rows of the n-gram table in memory",
+           static_cast<double>(s.n_resident));
+  f->Counter("holdfast_ngram_rows_total", "Rows of the n-gram table asked for by steps",
+             static_cast<double>(s.n_asked));
+  f->Counter("holdfast_ngram_repeated_total", "Of them asked for before in the same step",
+             static_cast<double>(s.n_repeated));
+  f->Counter("holdfast_ngram_hits_total", "Of them in memory", static_cast<double>(s.n_hits));
+  f->Counter("holdfast_ngram_read_total", "Of them read from the model's file",
+             static_cast<double>(s.n_read));
+  f->Counter("holdfast_ngram_read_bytes_total", "Bytes read from the model's file for them",
+             static_cast<double>(s.bytes_read));
+  f->Counter("holdfast_ngram_stall_seconds_total", "Time in which steps waited for them",
+             s.stall_seconds);
+}
+
 void AddStore(const PersistenceStats& s, Families* f) {
   f->Counter("holdfast_store_saves_total", "Saves", s.n_saves);
   f->Counter("holdfast_store_failed_saves_total", "Saves that failed", s.n_failed_saves);
@@ -138,6 +156,7 @@ HttpReply HandleMetrics(const ServicePtr& model, const HttpRequest&) {
                      std::to_string(i + 1));
   }
   if (status.experts) AddExperts(*status.experts, &families);
+  if (status.ngram) AddNgramRows(*status.ngram, &families);
   AddCache(status.cache, &families);
   AddRelief(status.relief, &families);
   if (model->engine->persistence() != nullptr) AddStore(status.store, &families);

@@ -50,6 +50,7 @@ Json PlanOf(const VerifyOptions& options, const StageOptions& stage,
   Json plan = {{"model", options.model_path},
                {"mtp", options.mtp_path},
                {"expert_arena_bytes", options.expert_arena_bytes},
+               {"ngram_bytes", options.ngram_bytes},
                {"kv", std::string(KvFormatName(options.kv_format))},
                {"threads", options.cpu.n_threads},
                {"kernels", options.cpu.kernels},
@@ -137,6 +138,7 @@ Status RunRestoredPart(const std::string& folder) {
   HF_ASSIGN_OR_RETURN(options.cpu.activations,
                       ParseActivationFormat(plan.at("activations").get<std::string>()));
   options.expert_arena_bytes = plan.at("expert_arena_bytes").get<uint64_t>();
+  options.ngram_bytes = plan.at("ngram_bytes").get<uint64_t>();
   options.cpu.n_threads = plan.at("threads").get<int>();
   options.cpu.kernels = plan.at("kernels").get<std::string>();
   HF_ASSIGN_OR_RETURN(const std::unique_ptr<Rig> rig, Rig::Create(options, options.cpu));

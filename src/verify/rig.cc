@@ -28,12 +28,17 @@ Result<std::unique_ptr<Rig>> Rig::Create(const VerifyOptions& options,
                       Model::Load(options.model_path,
                                   {.mtp_path = options.mtp_path, .kv_format = options.kv_format},
                                   rig->backend_.get()));
-  if (options.expert_arena_bytes > 0) HF_RETURN_IF_ERROR(rig->StreamExperts(options));
+  HF_RETURN_IF_ERROR(rig->StreamWeights(options));
   HF_ASSIGN_OR_RETURN(rig->tokenizer_, TokenizerOf(*rig->model_));
   return rig;
 }
 
-Status Rig::StreamExperts(const VerifyOptions& options) {
+Status Rig::StreamWeights(const VerifyOptions& options) {
+  if (options.ngram_bytes > 0) {
+    HF_RETURN_IF_ERROR(model_->StreamNgramRows(
+        {.memory_bytes = options.ngram_bytes, .reader = options.ngram_memory.reader}));
+  }
+  if (options.expert_arena_bytes == 0) return OkStatus();
   return model_->StreamExperts(
       {.arena_bytes = options.expert_arena_bytes, .reader = options.expert_memory.reader});
 }

@@ -19,7 +19,7 @@ class Rig {
   static Result<std::unique_ptr<Rig>> Create(const VerifyOptions& options,
                                              const CpuBackendOptions& cpu);
   // As the options say; before the first step.
-  Status StreamExperts(const VerifyOptions& options);
+  Status StreamWeights(const VerifyOptions& options);
   // From here on every row that is computed goes into `ledger`, which must outlive the rig.
   void Attach(Ledger* ledger);
 

@@ -27,16 +27,18 @@ std::string DescribePlan(const VerifyOptions& options, const VerifySizes& sizes,
   for (const int64_t n : sizes.prompts) n_prompts += n;
   const StateLayout* draft = model.draft_layout();
   const uint64_t scratch = model.buffer_bytes();
+  const auto part = [](uint64_t bytes) {
+    return bytes == 0 ? std::string("with them") : MiB(bytes) + " (for three rigs)";
+  };
   std::string text = fmt::format(
       "{} conversations of {} to {} random tokens (seed {}), replies of {}, half of them sampled\n"
-      "memory: weights {} (mapped, once), experts {}, scratch {} (twice while another rig "
-      "computes),\n"
+      "memory: weights {} (mapped, once), experts {}, n-gram rows {},\n"
+      "        scratch {} (twice while another rig computes),\n"
       "        {} slots of {} tokens {}, parked {}; a running state is {}\n",
       sizes.prompts.size() + 1, *std::ranges::min_element(sizes.prompts), sizes.long_prompt,
-      options.seed, sizes.reply, MiB(memory.weights.mapped_bytes),
-      memory.weights.arena_bytes == 0 ? "with them"
-                                      : MiB(memory.weights.arena_bytes) + " (for three rigs)",
-      MiB(scratch), memory.n_slots, sizes.ctx(), MiB(memory.work_bytes), MiB(memory.cache_bytes),
+      options.seed, sizes.reply, MiB(memory.weights.mapped_bytes), part(memory.weights.arena_bytes),
+      part(memory.weights.ngram_bytes), MiB(scratch), memory.n_slots, sizes.ctx(),
+      MiB(memory.work_bytes), MiB(memory.cache_bytes),
       MiB(model.layout().running_bytes() + (draft ? draft->running_bytes() : 0)));
   for (const std::string& note : memory.notes) text += "note: " + note + "\n";
   return text;
@@ -65,6 +67,7 @@ Result<ProofReport> RunVerify(const VerifyOptions& options, const VerifyProgress
                                       .memory_limit_bytes = options.memory_limit_bytes,
                                       .weights = WeightSizesOf(model),
                                       .expert_memory = options.expert_memory,
+                                      .ngram_memory = options.ngram_memory,
                                       .scratch_bytes = 2 * model.buffer_bytes(),
                                       .trunk = &layout,
                                       .draft = model.draft_layout(),
@@ -74,9 +77,11 @@ Result<ProofReport> RunVerify(const VerifyOptions& options, const VerifyProgress
   memory.cache_bytes = std::min(memory.cache_bytes, 2 * memory.work_bytes);
   VerifyOptions rig_options = options;
   rig_options.expert_arena_bytes = memory.weights.arena_bytes / kMostRigs;
-  if (rig_options.expert_arena_bytes > 0) {
-    HF_RETURN_IF_ERROR(rig->StreamExperts(rig_options));
+  if (memory.weights.ngram_bytes > 0) {
+    rig_options.ngram_bytes =
+        std::max(memory.weights.ngram_bytes / kMostRigs, WeightSizesOf(model).ngram.least_bytes());
   }
+  HF_RETURN_IF_ERROR(rig->StreamWeights(rig_options));
   ProofReport report{.model = std::filesystem::path(options.model_path).filename().string(),
                      .plan = DescribePlan(options, sizes, model, memory),
                      .seed = options.seed};

@@ -44,6 +44,8 @@ struct VerifyOptions {
   ExpertMemory expert_memory;
   // Not 0: experts are read into an arena of so many bytes. RunVerify() sets it by the plan.
   uint64_t expert_arena_bytes = 0;
+  NgramMemory ngram_memory;
+  uint64_t ngram_bytes = 0;  // the same for rows of the n-gram table
   // A command that calls RunRestoredPart() with the path that is appended to it, in another
   // process. Empty: what is proved by a new process is proved in this one.
   std::vector<std::string> new_process;
