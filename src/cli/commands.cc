@@ -13,6 +13,7 @@
 #include "cli/inspect.h"
 #include "cli/logits.h"
 #include "cli/perplexity.h"
+#include "cli/prepare.h"
 #include "cli/run.h"
 #include "cli/serve.h"
 #include "cli/sessions.h"
@@ -64,6 +65,10 @@ void AddModelFlags(CLI::App* app, ModelOptions* options) {
                   "what reads experts and n-gram rows: io_uring, pread (threads), or auto: "
                   "io_uring where it may be had")
       ->capture_default_str();
+  app->add_option("--expert-file", options->expert_file,
+                  "a file of `holdfast prepare` to read experts from, off, or auto: one beside the "
+                  "model (same replies)")
+      ->capture_default_str();
 }
 
 void AddEngineFlags(CLI::App* app, ModelOptions* options) {
@@ -88,6 +93,8 @@ void AddEngineFlags(CLI::App* app, ModelOptions* options) {
   app->add_option("-c,--ctx", options->ctx,
                   "context length in tokens; 0: as trained, or what memory allows")
       ->check(CLI::NonNegativeNumber);
+  app->add_flag("--verify-weights", options->verify_weights,
+                "read all weights first and compare them with the checksums of `holdfast prepare`");
 }
 
 void AddCacheFlags(CLI::App* app, CacheOptions* options) {
@@ -225,6 +232,10 @@ Command VerifyCommand(CLI::App* parent) {
   app->add_flag("--json", options->json, "print one JSON object");
   app->add_option("--only", options->only, "only cases that have this text in their names");
   app->add_option("--seed", options->seed, "of the prompts")->capture_default_str();
+  app->add_option("--cache-min-free", options->cache_min_free, "RAM that stays free in the host")
+      ->capture_default_str();
+  app->add_option("--memory-limit", options->memory_limit,
+                  "RAM this process may take; default: what the host and its cgroups allow");
   app->add_option("--restored-part", options->restored_part)->group("");
   return {app, false, [options] { return RunVerifyCommand(*options, std::cout); }};
 }
@@ -325,6 +336,17 @@ Command SynthCommand(CLI::App* parent) {
   return {app, false, [options] { return RunSynth(*options, std::cout); }};
 }
 
+Command PrepareCommand(CLI::App* parent) {
+  const auto options = std::make_shared<PrepareCommandOptions>();
+  CLI::App* app = parent->add_subcommand(
+      "prepare", "copy a model's experts so that they can be read fastest, with checksums");
+  app->add_option("file", options->model_path, "model file (GGUF)")->required();
+  app->add_option("out", options->out_path,
+                  "the file to write; default: FILE.experts, which is found by itself when the "
+                  "model is loaded");
+  return {app, false, [options] { return RunPrepare(*options, std::cout); }};
+}
+
 Command DoctorCommand(CLI::App* parent) {
   const auto options = std::make_shared<DoctorOptions>();
   CLI::App* app = parent->add_subcommand(
@@ -359,6 +381,7 @@ std::vector<Command> MakeCommands(CLI::App* app, std::shared_ptr<const ConfigSou
           InspectCommand(app),
           TokenizeCommand(app),
           SynthCommand(app),
+          PrepareCommand(app),
           SessionsCommand(app),
           VerifyCommand(app),
           BenchCommand(app),

@@ -123,6 +123,9 @@ void LookAtModel(const EngineOptions& options, const HostMemory& host,
       {.mtp_path = options.mtp_path, .kv_format = options.kv_format, .max_rows = options.max_rows},
       backend->get());
   if (!model.ok()) return add(Verdict::kBad, "model", model.status().message());
+  if (const Status status = OpenExpertFile(options.expert_memory, model->get()); !status.ok()) {
+    return add(Verdict::kBad, "experts", status.message());
+  }
   const ModelConfig& config = (*model)->config();
   const uint64_t weight_bytes = WeightSizesOf(**model).file_bytes;
   add(Verdict::kGood, "model",

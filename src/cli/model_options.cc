@@ -9,6 +9,7 @@
 
 #include "cli/cache_options.h"
 #include "cli/find_model.h"
+#include "weights/expert_file.h"
 
 namespace holdfast::cli {
 namespace {
@@ -53,6 +54,14 @@ Status ReadWeightMemories(const ModelOptions& options, EngineOptions* engine) {
   return ReadWeightMemory("--ngram-memory", options.ngram_memory, &engine->ngram_memory);
 }
 
+void FindExpertFile(const ModelOptions& options, const std::string& model, ExpertMemory* memory) {
+  if (options.expert_file == "off") return;
+  memory->file_required = options.expert_file != "auto";
+  memory->file = memory->file_required ? options.expert_file : ExpertFile::PathBeside(model);
+  std::error_code error;
+  if (!memory->file_required && !std::filesystem::exists(memory->file, error)) memory->file.clear();
+}
+
 // Nobody asked for the file beside the model: one that does not fit is no reason not to start.
 std::string UsableSidecar(const std::string& model) {
   const std::string sidecar = FindSidecar(model);
@@ -94,6 +103,8 @@ Result<EngineOptions> ToEngineOptions(const ModelOptions& options) {
   if (!activations.ok()) return NameFlag("--activations", activations.status());
   engine.activations = *activations;
   HF_RETURN_IF_ERROR(ReadWeightMemories(options, &engine));
+  FindExpertFile(options, engine.model_path, &engine.expert_memory);
+  engine.verify_weights = options.verify_weights;
   HF_RETURN_IF_ERROR(engine.Validate());
   return engine;
 }

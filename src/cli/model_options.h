@@ -25,6 +25,8 @@ struct ModelOptions {
   std::string expert_memory = "auto";  // auto, all or SIZE
   std::string ngram_memory = "auto";   // auto, all or SIZE
   std::string expert_reader = "auto";  // auto, io_uring or pread
+  std::string expert_file = "auto";    // auto: one beside the model, off, or a file
+  bool verify_weights = false;
 };
 
 // Finds the files and parses the names. Errors name the flag.

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "cli/cache_options.h"
 #include "server/json.h"
 #include "verify/verify.h"
 
@@ -100,6 +101,13 @@ Status RunVerifyCommand(const VerifyCommandOptions& options, std::ostream& out) 
                        .new_process = {"/proc/self/exe", "verify", "--restored-part"}};
   verify.expert_memory = engine.expert_memory;
   verify.ngram_memory = engine.ngram_memory;
+  EngineOptions memory;  // read as `serve` reads them
+  HF_RETURN_IF_ERROR(ApplyCacheOptions({.cache_min_free = options.cache_min_free,
+                                        .memory_limit = options.memory_limit,
+                                        .store = "off"},
+                                       &memory));
+  verify.min_free_bytes = memory.min_free_bytes;
+  verify.memory_limit_bytes = memory.memory_limit_bytes;
   std::error_code no_link;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", no_link);
   if (!no_link) verify.new_process[0] = self.string();

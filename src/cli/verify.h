@@ -18,6 +18,8 @@ struct VerifyCommandOptions {
   bool json = false;
   std::string only;
   uint64_t seed = 1;
+  std::string cache_min_free = "1G";  // SIZE that must stay free in the host
+  std::string memory_limit;           // SIZE of this process; empty: the host's
   // Hidden: this process is the one that goes on with what another has saved in this folder.
   std::string restored_part;
 };

@@ -78,6 +78,19 @@ Status Engine::WarmUp(const Progress& progress) {
   });
 }
 
+Status Engine::VerifyWeights(const Progress& progress) {
+  if (!options_.verify_weights) return OkStatus();
+  HF_RETURN_IF_ERROR(model_->VerifyWeights(
+      [&](double fraction) { progress("checking the weights", fraction); }));
+  const ExpertFile* const checksums = model_->expert_file();
+  plan_.notes.push_back(
+      checksums != nullptr
+          ? "weights: all of them have the checksums of " + checksums->file().name()
+          : "weights: every byte of them can be read; there are no checksums to compare them with "
+            "(holdfast prepare makes them)");
+  return OkStatus();
+}
+
 Status Engine::Load(const Progress& progress) {
   progress("opening the model", 0.0);
   HF_ASSIGN_OR_RETURN(backend_, CpuBackend::Create({.n_threads = options_.n_threads,
@@ -107,6 +120,7 @@ Status Engine::Load(const Progress& progress) {
   HF_ASSIGN_OR_RETURN(chat_template_, ChatTemplate::Create(std::move(chat_template)));
 
   progress("planning memory", 0.8);
+  HF_RETURN_IF_ERROR(OpenExpertFile(options_.expert_memory, model_.get()));
   const StateLayout& layout = model_->layout();
   const HostMemory host = ReadHostMemory();
   std::vector<std::string> notes = std::move(plan_.notes);
@@ -122,6 +136,7 @@ Status Engine::Load(const Progress& progress) {
         {.memory_bytes = plan_.weights.ngram_bytes, .reader = options_.ngram_memory.reader}));
     plan_.notes.push_back("n-gram rows: " + DescribeNgramRows(model_->ngram_tier()->stats()));
   }
+  HF_RETURN_IF_ERROR(VerifyWeights(progress));
   HF_RETURN_IF_ERROR(WarmUp(progress));
   if (plan_.ctx > model_->config().context_length) {
     plan_.notes.push_back(

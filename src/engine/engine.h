@@ -51,7 +51,7 @@ struct EngineOptions {
   std::optional<uint64_t> cache_ram_bytes;  // none: auto
   uint64_t min_free_bytes = uint64_t{1} << 30;
   std::optional<uint64_t> memory_limit_bytes;
-  ExpertMemory expert_memory;  // --expert-memory, --expert-reader
+  ExpertMemory expert_memory;  // --expert-memory, --expert-reader, --expert-file
   NgramMemory ngram_memory;    // --ngram-memory
   int64_t min_write_tokens = 0, min_read_tokens = 0;
   std::string store_dir;       // empty: nothing is kept on disk
@@ -63,6 +63,7 @@ struct EngineOptions {
   FileSystem* file_system = PosixFileSystem();        // of the store
   // For how long a call waits for the end of a step or of a save.
   std::chrono::milliseconds patience = std::chrono::minutes(2);
+  bool verify_weights = false;       // reads all weights before the first request, and compares
   bool warm = false;                 // reads the mapped weights in before the first request
   std::shared_ptr<Profile> profile;  // null: steps are not measured
   std::function<void()> in_step;     // of tests: runs as part of every forward pass; may be null
@@ -148,6 +149,7 @@ class Engine : public Generator {
   explicit Engine(const EngineOptions& options) : options_(options) {}
   Status Load(const Progress& progress);
   Status WarmUp(const Progress& progress);
+  Status VerifyWeights(const Progress& progress);
   Result<VocabularyData> LoadVocabulary();
   Status CheckRequest(const GenerateRequest& request) const;
   void Run();

@@ -1,6 +1,7 @@
 #include "engine/expert_memory.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 
@@ -16,6 +17,14 @@ constexpr uint64_t kFewestSlots = 32;
 uint64_t Less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
 }  // namespace
+
+Status OpenExpertFile(const ExpertMemory& memory, Model* model) {
+  if (memory.file.empty()) return OkStatus();
+  const Status status = model->UseExpertFile(memory.file);
+  if (status.ok() || memory.file_required) return status;
+  spdlog::warn("experts are read from the model's own file: {}", status.message());
+  return OkStatus();
+}
 
 WeightSizes WeightSizesOf(const Model& model) {
   WeightSizes sizes{.file_bytes = model.file().file_bytes(),
@@ -76,6 +85,7 @@ uint64_t WeightBytesInMemory(const Model& model) {
 
 Status PlaceWeights(const ExpertMemory& memory, const NgramMemory& ngram,
                     std::optional<uint64_t> memory_limit_bytes, Model* model) {
+  HF_RETURN_IF_ERROR(OpenExpertFile(memory, model));
   const HostMemory host = ReadHostMemory();
   // Where nothing is known nothing is taken, as ever.
   uint64_t room = host.available_bytes.value_or(memory_limit_bytes.value_or(UINT64_MAX));

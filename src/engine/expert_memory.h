@@ -16,7 +16,7 @@
 
 namespace holdfast {
 
-// --expert-memory and --expert-reader.
+// --expert-memory, --expert-reader and --expert-file.
 struct ExpertMemory {
   enum class Kind {
     kAuto,  // all where they are mapped when they fit, else what conversations leave
@@ -26,7 +26,13 @@ struct ExpertMemory {
   Kind kind = Kind::kAuto;
   uint64_t bytes = 0;
   ReaderKind reader = ReaderKind::kAuto;
+  // --expert-file: of `holdfast prepare`; empty: none.
+  std::string file;
+  bool file_required = false;  // else one that cannot be used is only said
 };
+
+// Lets the model read its experts from that file. Before anything is planned.
+Status OpenExpertFile(const ExpertMemory& memory, Model* model);
 
 struct WeightSizes {
   uint64_t file_bytes = 0;  // of all files of the model
@@ -57,8 +63,8 @@ Result<WeightPlan> PlanWeights(const ExpertMemory& memory, const NgramMemory& ng
 // for those that are read.
 uint64_t WeightBytesInMemory(const Model& model);
 
-// For commands without an engine: plans from the host's memory, leaving a quarter of it for
-// states, and lets the model stream when that is what the plan says.
+// For commands without an engine: opens the expert file, plans from the host's memory, leaving a
+// quarter of it for states, and lets the model stream when that is what the plan says.
 Status PlaceWeights(const ExpertMemory& memory, const NgramMemory& ngram,
                     std::optional<uint64_t> memory_limit_bytes, Model* model);
 

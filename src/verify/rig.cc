@@ -28,6 +28,7 @@ Result<std::unique_ptr<Rig>> Rig::Create(const VerifyOptions& options,
                       Model::Load(options.model_path,
                                   {.mtp_path = options.mtp_path, .kv_format = options.kv_format},
                                   rig->backend_.get()));
+  HF_RETURN_IF_ERROR(OpenExpertFile(options.expert_memory, rig->model_.get()));
   HF_RETURN_IF_ERROR(rig->StreamWeights(options));
   HF_ASSIGN_OR_RETURN(rig->tokenizer_, TokenizerOf(*rig->model_));
   return rig;
