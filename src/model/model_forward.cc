@@ -176,6 +176,7 @@ Status Model::Forward(const Batch& batch, std::span<float> logits, std::span<flo
 Status Model::CheckReads() const {
   HF_RETURN_IF_ERROR(file_->CheckReads());
   if (tier_) HF_RETURN_IF_ERROR(tier_->CheckFiles());
+  if (ngram_tier_) HF_RETURN_IF_ERROR(ngram_tier_->CheckFile());
   return mtp_file_ ? mtp_file_->CheckReads() : OkStatus();
 }
 

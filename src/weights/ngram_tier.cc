@@ -227,6 +227,7 @@ Status NgramTier::Wait() {
     const Status changed = source_->CheckUnchanged();
     if (!changed.ok()) {
       broken_ = Status(changed.code(), fmt::format("{}: {}", name_, changed.message()));
+      is_broken_.store(true, std::memory_order_release);
     }
   }
   HF_RETURN_IF_ERROR(broken_);
@@ -235,6 +236,10 @@ Status NgramTier::Wait() {
   missing_.clear();
   n_resident_.store(cache_->n_rows(), std::memory_order_relaxed);
   return OkStatus();
+}
+
+Status NgramTier::CheckFile() const {
+  return is_broken_.load(std::memory_order_acquire) ? broken_ : OkStatus();
 }
 
 NgramTierStats NgramTier::stats() const {

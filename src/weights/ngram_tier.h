@@ -68,7 +68,7 @@ struct NgramTierStats {
 // once, in ascending order, while other layers are computed:
 //   Begin(rows); ... Wait(); ... Row(i) for i in [0, rows.size()) ...
 //
-// Threads: Begin(), Wait() from one at a time; Row() after Wait() from any; stats() from any.
+// Threads: Begin(), Wait() from one at a time; Row() after Wait() from any; the others from any.
 class NgramTier {
  public:
   // kInvalidArgument for too little memory, kFailedPrecondition for a file that is not on disk,
@@ -86,6 +86,9 @@ class NgramTier {
   Status Wait();
   // The bytes of `rows[i]`.
   const std::byte* Row(int64_t i) const { return Bytes(unique_[i]); }
+
+  // kDataLoss once Wait() has found that the file is no longer what it was. Any thread.
+  Status CheckFile() const;
 
   NgramTierStats stats() const;
 
@@ -129,7 +132,8 @@ class NgramTier {
   std::vector<Read> reads_;
   std::atomic<int64_t> n_left_{0};  // reads that have not ended
   std::atomic<int> error_{0};
-  Status broken_;  // the file is not what it was
+  Status broken_;  // the file is not what it was; read by others once is_broken_ says so
+  std::atomic<bool> is_broken_{false};
 
   // Where blocks are read to before their rows are taken out.
   struct FreeBlocks {

@@ -160,7 +160,7 @@ TEST_F(NgramTierTest, GivesTheFilesBytesWhateverTheMemoryTheReaderAndThePart) {
        {Place::kOnlyFile, Place::kFirstPart, Place::kSecondPart, Place::kAloneInSecondPart}) {
     for (const QuantType type : {QuantType::kIQ4_NL, QuantType::kF32}) {
       Open(place, type);
-      for (const int64_t n_slots : {1, 2, 40, 1000, 6000}) {
+      for (const int64_t n_slots : {1, 40, 6000}) {
         for (const ReaderKind kind : {ReaderKind::kPread, ReaderKind::kAuto}) {
           for (const bool direct : {false, true}) {
             const auto tier = Make(n_slots, {.reader = kind, .direct = direct});
@@ -298,8 +298,10 @@ TEST_F(NgramTierTest, AFileThatIsWrittenToFailsEveryLaterStep) {
   ASSERT_TRUE(Use(tier.get(), {1, 2}).ok());
   std::this_thread::sleep_for(std::chrono::milliseconds(20));  // beyond the clock of mtime
   std::fstream(path_, std::ios::in | std::ios::out | std::ios::binary).write("GGUF", 4);
+  EXPECT_TRUE(tier->CheckFile().ok());
   EXPECT_THAT(Use(tier.get(), {1, 2}).message(), HasSubstr("written to"));
   EXPECT_THAT(Use(tier.get(), {3}).message(), HasSubstr("written to"));
+  EXPECT_THAT(tier->CheckFile().message(), HasSubstr("written to"));
 }
 
 TEST_F(NgramTierTest, AFileOfTheSameNameThatTakesItsPlaceChangesNothing) {

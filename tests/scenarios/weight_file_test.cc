@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -53,6 +54,42 @@ TEST(WeightFileTest, ItsLossFailsRequestsAndNothingWrongIsKept) {
   auto expected = Ask(alone.get(), follow_up, 10);
   expected->Wait();
   EXPECT_EQ(reply->tokens(), expected->tokens());
+}
+
+TEST(WeightFileTest, ATableThatIsReadRowByRowAnswersTheSameUntilItIsWrittenTo) {
+  const TempFolder dir = TempFolder::Create("weight_file").value();
+  const std::string model = dir.path() + "/model.gguf";
+  std::filesystem::copy_file(DemoModelPath(), model);
+  const std::vector<TokenId> prompt = RandomTokens(74, 200);
+  const auto mapped = StartEngine({.model_path = model, .ctx = 2048});
+  auto expected = Ask(mapped.get(), prompt, 20);
+  expected->Wait();
+  EXPECT_FALSE(mapped->status().ngram.has_value());
+
+  const auto engine = StartEngine(
+      {.model_path = model,
+       .ctx = 2048,
+       .ngram_memory = {.kind = NgramMemory::Kind::kSize, .bytes = uint64_t{20} << 20}});
+  EXPECT_LE(engine->plan().weights.ngram_bytes, uint64_t{20} << 20);
+  EXPECT_NE(engine->plan().table.find("n-gram rows in memory"), std::string::npos);
+  auto reply = Ask(engine.get(), prompt, 20);
+  ASSERT_EQ(reply->Wait().reason, FinishReason::kMaxTokens);
+  EXPECT_EQ(reply->tokens(), expected->tokens());
+  const NgramTierStats stats = engine->status().ngram.value();
+  EXPECT_GT(stats.n_read, 0);
+  EXPECT_GT(engine->weight_bytes_read(), 0u);
+  EXPECT_TRUE(engine->weights_status().ok());
+
+  using std::filesystem::last_write_time;
+  last_write_time(model, last_write_time(model) + std::chrono::seconds(1));
+  auto failed = Ask(engine.get(), RandomTokens(75, 50), 10);
+  const GenerateResult& result = failed->Wait();
+  EXPECT_EQ(result.reason, FinishReason::kError);
+  EXPECT_EQ(result.status.code(), StatusCode::kDataLoss);
+  EXPECT_NE(result.status.message().find(model), std::string::npos);
+  EXPECT_NE(result.status.message().find("per_layer_token_embd.weight"), std::string::npos);
+  EXPECT_TRUE(failed->tokens().empty());
+  EXPECT_FALSE(engine->weights_status().ok());
 }
 
 TEST(WeightFileTest, WarmReadsEverythingBeforeItIsReady) {
