@@ -127,9 +127,13 @@ double CpuSeconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// A whole reply by a grammar that is new (its first reply) or has been used (all later ones). The
-// longest of a first one's masks, in CPU time, is what a step of other replies can be held up by.
-void Masks(benchmark::State& state, const Case& c, bool used) {
+// What has been done before a reply: nothing, what is worked out ahead, or another reply.
+enum class Known { kNothing, kPrepared, kUsed };
+
+// A whole reply by a grammar. The longest of its masks, in CPU time, is what a step of other
+// replies can be held up by.
+void Masks(benchmark::State& state, const Case& c, Known known) {
+  const bool used = known == Known::kUsed;
   const std::vector<TokenId> tokens = LargeTokenizer().Encode(c.text, AddedTokens::kNone);
   auto grammar = Compiled(c);
   double longest_s = 0;
@@ -143,17 +147,22 @@ void Masks(benchmark::State& state, const Case& c, bool used) {
       HF_CHECK(constraint.Advance(token));
     }
   };
+  double prepare_s = 0;
   if (used) reply();
   for (auto _ : state) {
     if (!used) {
       state.PauseTiming();
       grammar = Compiled(c);
+      const double begin_s = CpuSeconds();
+      if (known == Known::kPrepared) grammar->Prepare(std::chrono::minutes(1));
+      prepare_s = std::max(prepare_s, CpuSeconds() - begin_s);
       state.ResumeTiming();
     }
     reply();
   }
   state.counters["tokens"] = static_cast<double>(tokens.size());
   if (!used) state.counters["longest_mask_us"] = 1e6 * longest_s;
+  if (known == Known::kPrepared) state.counters["prepare_ms"] = 1e3 * prepare_s;
   state.counters["MiB"] = static_cast<double>(grammar->bytes()) / (1 << 20);
 }
 
@@ -168,9 +177,11 @@ int main(int argc, char** argv) {
   using holdfast::Masks;
   benchmark::RegisterBenchmark("trie", holdfast::Trie)->Unit(benchmark::kMillisecond);
   for (const auto& c : holdfast::kCases) {
-    for (const bool used : {false, true}) {
-      benchmark::RegisterBenchmark(fmt::format("{}/{}", c.name, used ? "later" : "first").c_str(),
-                                   [&c, used](benchmark::State& s) { Masks(s, c, used); })
+    for (const auto& [name, known] : {std::pair("first", holdfast::Known::kNothing),
+                                      {"prepared", holdfast::Known::kPrepared},
+                                      {"later", holdfast::Known::kUsed}}) {
+      benchmark::RegisterBenchmark(fmt::format("{}/{}", c.name, name).c_str(),
+                                   [&c, known = known](benchmark::State& s) { Masks(s, c, known); })
           ->Unit(benchmark::kMillisecond);
     }
   }

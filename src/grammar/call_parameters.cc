@@ -14,7 +14,9 @@ void SchemaCompiler::AddParameters(const Json& schema, const std::string& where,
   if (!object->is_object()) {
     return Fail(where, InvalidArgumentError(where + " must be an object (a JSON schema)"));
   }
-  CheckKeywords(*object, object_where, {"type", "properties", "required", "additionalProperties"});
+  static constexpr std::string_view kKeywords[] = {"type", "properties", "required",
+                                                   "additionalProperties", "patternProperties"};
+  CheckKeywords(*object, object_where, kKeywords);
   if (ok() && (TypesOf(*object, object_where) & kObject) == 0) {
     Fail(object_where + ".type", InvalidArgumentError(object_where + ".type must be object"));
   }

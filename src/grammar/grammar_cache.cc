@@ -3,9 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace holdfast {
+namespace {
+
+// The computing threads need the processor too.
+constexpr auto kPrepareTime = std::chrono::milliseconds(300);
+
+}  // namespace
 
 std::shared_ptr<const TokenTrie> GrammarCache::Trie() {
   const std::lock_guard lock(mutex_);
@@ -34,8 +41,38 @@ Result<std::shared_ptr<TokenGrammar>> GrammarCache::Get(const ReplyFormat& forma
   auto compiled = std::make_shared<TokenGrammar>(std::move(grammar), Trie());
   const std::lock_guard lock(mutex_);
   entries_.push_front({std::move(key), compiled});
+  PrepareLater(compiled);
   Trim();
   return compiled;
+}
+
+GrammarCache::~GrammarCache() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  if (preparing_.joinable()) preparing_.join();
+}
+
+void GrammarCache::PrepareLater(const std::shared_ptr<TokenGrammar>& grammar) {
+  to_prepare_.push_back(grammar);
+  if (!preparing_.joinable()) preparing_ = std::thread([this] { RunPreparing(); });
+  wake_.notify_all();
+}
+
+void GrammarCache::RunPreparing() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_.wait(lock, [&] { return stop_ || !to_prepare_.empty(); });
+    if (stop_) return;
+    const std::shared_ptr<TokenGrammar> grammar = to_prepare_.front().lock();
+    to_prepare_.pop_front();
+    if (grammar == nullptr) continue;
+    lock.unlock();
+    grammar->Prepare(kPrepareTime);
+    lock.lock();
+  }
 }
 
 int64_t GrammarCache::bytes() {

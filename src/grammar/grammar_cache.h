@@ -1,11 +1,14 @@
 #ifndef HOLDFAST_GRAMMAR_GRAMMAR_CACHE_H_
 #define HOLDFAST_GRAMMAR_GRAMMAR_CACHE_H_
 
+#include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "base/status.h"
 #include "grammar/reply_format.h"
@@ -15,7 +18,8 @@
 namespace holdfast {
 
 // Compiled grammars of a vocabulary, the ones used last: a client sends the same few schemas again
-// and again.
+// and again. What a new one's strings need is worked out by a thread of its own, mostly while the
+// prompt is still being read.
 //
 // Threads: any.
 class GrammarCache {
@@ -25,6 +29,9 @@ class GrammarCache {
 
   // `tokenizer` must outlive this object and what it gives.
   explicit GrammarCache(const Tokenizer* tokenizer) : tokenizer_(tokenizer) {}
+  ~GrammarCache();
+  GrammarCache(const GrammarCache&) = delete;
+  GrammarCache& operator=(const GrammarCache&) = delete;
 
   // At most, with what `n_replies` at once may hold; the vocabulary's trie not counted.
   static constexpr int64_t BudgetBytes(int n_replies) {
@@ -43,6 +50,9 @@ class GrammarCache {
   };
 
   std::shared_ptr<const TokenTrie> Trie();
+  // Has a thread prepare it. Needs mutex_.
+  void PrepareLater(const std::shared_ptr<TokenGrammar>& grammar);
+  void RunPreparing();
   // Gives up what is beyond the limits; all but the first may be. Needs mutex_.
   void Trim();
 
@@ -50,6 +60,10 @@ class GrammarCache {
   std::mutex mutex_;
   std::shared_ptr<const TokenTrie> trie_;  // guarded by mutex_, as all below; made when needed
   std::list<Entry> entries_;               // the last used one first
+  std::deque<std::weak_ptr<TokenGrammar>> to_prepare_;
+  bool stop_ = false;
+  std::condition_variable wake_;
+  std::thread preparing_;  // begun with the first grammar
 };
 
 }  // namespace holdfast

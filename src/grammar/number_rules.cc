@@ -4,43 +4,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <map>
 #include <string>
 #include <tuple>
 #include <utility>
 
+#include "grammar/multiple_rules.h"
+
 namespace holdfast {
 namespace {
 
 constexpr double kLargest = 999'999'999'999'999.0;  // of kNumberDigits digits
-
-// A number >= 0, digit by digit.
-struct Decimal {
-  std::string whole = "0";  // without leading zeros
-  std::string fraction;     // without trailing zeros
-
-  int FractionDigit(size_t i) const { return i < fraction.size() ? fraction[i] - '0' : 0; }
-  bool NothingBehind(size_t n_fraction) const { return n_fraction >= fraction.size(); }
-};
-
-Result<Decimal> DecimalOf(double value) {
-  std::string text = fmt::format("{:.{}f}", value, kNumberDigits);
-  if (std::strtod(text.c_str(), nullptr) != value) {
-    return OutOfRangeError(fmt::format("{} has more than {} decimals", value, kNumberDigits));
-  }
-  // The shortest that is still the same number.
-  for (int n = 0; n < kNumberDigits; ++n) {
-    const std::string shorter = fmt::format("{:.{}f}", value, n);
-    if (std::strtod(shorter.c_str(), nullptr) != value) continue;
-    text = shorter;
-    break;
-  }
-  const size_t point = text.find('.');
-  Decimal decimal{.whole = text.substr(0, point)};
-  if (point != std::string::npos) decimal.fraction = text.substr(point + 1);
-  return decimal;
-}
 
 // Decimal texts of [low, high], both >= 0: the digits are compared with both bounds as they come.
 class DecimalRange {
@@ -172,11 +146,13 @@ void AddUnbounded(GrammarBuilder* builder, StateId from, bool integer, StateId t
 
 bool NumberBounds::Accepts(double value) const {
   if (integer && value != std::floor(value)) return false;
+  if (multiple && !IsMultiple(value, *multiple)) return false;
   if (low && (value < *low || (low_exclusive && value == *low))) return false;
   return !high || !(value > *high || (high_exclusive && value == *high));
 }
 
 Status AddNumber(GrammarBuilder* builder, StateId from, const NumberBounds& bounds, StateId to) {
+  if (bounds.multiple) return AddMultiple(builder, from, bounds, to);
   if (!bounds.low && !bounds.high) {
     AddUnbounded(builder, from, bounds.integer, to);
     return OkStatus();

@@ -11,8 +11,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kMaxSchemaDepth = 64;
-
 // Keywords that say nothing about values.
 constexpr std::array<std::string_view, 16> kAnnotations = {
     "title",       "description",     "default",          "examples",      "deprecated",
@@ -24,20 +22,6 @@ struct TypedKeyword {
   std::string_view name;
   unsigned type;
 };
-
-std::string Text(const Json& value) {
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-std::string Short(const Json& value) {
-  std::string text = Text(value);
-  if (text.size() > 60) text = text.substr(0, 57) + "...";
-  return text;
-}
-
-bool IsAnnotation(std::string_view key) {
-  return key.starts_with("x-") || std::ranges::find(kAnnotations, key) != kAnnotations.end();
-}
 
 }  // namespace
 
@@ -79,72 +63,99 @@ unsigned SchemaCompiler::TypeOf(const Json& value) {
   return value.is_array() ? kArray : kObject;
 }
 
+std::string SchemaCompiler::Text(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string SchemaCompiler::Short(const Json& value) {
+  std::string text = Text(value);
+  if (text.size() > 60) text = text.substr(0, 57) + "...";
+  return text;
+}
+
+bool SchemaCompiler::IsAnnotation(std::string_view key) {
+  return key.starts_with("x-") || std::ranges::find(kAnnotations, key) != kAnnotations.end();
+}
+
 void SchemaCompiler::CheckKeywords(const Json& schema, const std::string& where,
-                                   std::initializer_list<std::string_view> allowed) {
+                                   std::span<const std::string_view> allowed, bool combined) {
   for (const auto& [key, value] : schema.items()) {
     if (key == "$id" && &schema != &root_) return Refuse(where + ".$id", "is not supported");
     if (IsAnnotation(key) || std::ranges::find(allowed, key) != allowed.end()) continue;
+    if (combined && (key == "$ref" || key == "allOf" || key == "anyOf" || key == "oneOf")) continue;
     return Refuse(where + "." + key, "is not supported here");
   }
 }
 
 const Json* SchemaCompiler::Follow(const Json& schema, std::string* where) {
   const Json* found = &schema;
-  for (int i = 0; const Json* ref = Find(*found, "$ref"); ++i) {
-    CheckKeywords(*found, *where, {"$ref"});
-    const std::string at = *where + ".$ref";
-    if (i == kMaxSchemaDepth) Refuse(at, "leads to itself");
-    if (!ref->is_string()) Fail(at, InvalidArgumentError(at + " must be a string"));
-    if (!ok()) return nullptr;
-    std::string_view pointer = ref->get_ref<const std::string&>();
-    if (!pointer.starts_with("#") || (pointer.size() > 1 && pointer[1] != '/')) {
-      Refuse(at, fmt::format("is {}, only references into the schema itself (#/...) are supported",
-                             Short(*ref)));
-      return nullptr;
-    }
-    found = &root_;
-    *where = root_where_;
+  for (int i = 0; ok() && found != nullptr; ++i) {
+    if (NeedsMerge(*found)) return Merge(*found, *where);
+    if (Find(*found, "$ref") == nullptr) return found;
+    if (i == kMaxSchemaDepth) Refuse(*where + ".$ref", "leads to itself");
+    if (ok()) found = Target(*found, where);
+  }
+  return nullptr;
+}
+
+const Json* SchemaCompiler::Target(const Json& schema, std::string* where) {
+  const Json* const ref = Find(schema, "$ref");
+  const std::string at = *where + ".$ref";
+  if (!ref->is_string()) {
+    Fail(at, InvalidArgumentError(at + " must be a string"));
+    return nullptr;
+  }
+  std::string_view pointer = ref->get_ref<const std::string&>();
+  if (!pointer.starts_with("#") || (pointer.size() > 1 && pointer[1] != '/')) {
+    Refuse(at, fmt::format("is {}, only references into the schema itself (#/...) are supported",
+                           Short(*ref)));
+    return nullptr;
+  }
+  const Json* found = &root_;
+  *where = root_where_;
+  pointer.remove_prefix(1);
+  while (!pointer.empty() && found != nullptr) {
     pointer.remove_prefix(1);
-    while (!pointer.empty() && found != nullptr) {
-      pointer.remove_prefix(1);
-      const size_t end = std::min(pointer.find('/'), pointer.size());
-      std::string key;
-      for (size_t k = 0; k < end; ++k) {
-        const bool escape = pointer[k] == '~' && k + 1 < end;
-        if (escape) ++k;
-        key += !escape ? pointer[k] : pointer[k] == '1' ? '/' : '~';
-      }
-      pointer.remove_prefix(end);
-      if (found->is_array()) {
-        size_t index = 0;
-        const bool is_index = !key.empty() && key.size() < 7 &&
-                              key.find_first_not_of("0123456789") == std::string::npos;
-        if (is_index) index = static_cast<size_t>(std::stoul(key));
-        found = is_index && index < found->size() ? &(*found)[index] : nullptr;
-      } else {
-        found = Find(*found, key);
-      }
-      *where += "." + key;
+    const size_t end = std::min(pointer.find('/'), pointer.size());
+    std::string key;
+    for (size_t k = 0; k < end; ++k) {
+      const bool escape = pointer[k] == '~' && k + 1 < end;
+      if (escape) ++k;
+      key += !escape ? pointer[k] : pointer[k] == '1' ? '/' : '~';
     }
-    if (found == nullptr) {
-      Fail(at, InvalidArgumentError(fmt::format("{} is {}, which leads nowhere", at, Short(*ref))));
-      return nullptr;
+    pointer.remove_prefix(end);
+    if (found->is_array()) {
+      size_t index = 0;
+      const bool is_index = !key.empty() && key.size() < 7 &&
+                            key.find_first_not_of("0123456789") == std::string::npos;
+      if (is_index) index = static_cast<size_t>(std::stoul(key));
+      found = is_index && index < found->size() ? &(*found)[index] : nullptr;
+    } else {
+      found = Find(*found, key);
     }
+    *where += "." + key;
+  }
+  if (found == nullptr) {
+    Fail(at, InvalidArgumentError(fmt::format("{} is {}, which leads nowhere", at, Short(*ref))));
   }
   return found;
 }
 
-unsigned SchemaCompiler::TypesOf(const Json& schema, const std::string& where) {
-  static const std::map<std::string, unsigned, std::less<>> kNames = {
+const std::map<std::string, unsigned, std::less<>>& SchemaCompiler::TypeNames() {
+  static const std::map<std::string, unsigned, std::less<>> names = {
       {"null", kNull},     {"boolean", kBoolean}, {"integer", kInteger}, {"number", kNumber},
       {"string", kString}, {"array", kArray},     {"object", kObject}};
+  return names;
+}
+
+unsigned SchemaCompiler::TypesOf(const Json& schema, const std::string& where) {
   unsigned types = 0;
   if (const Json* type = Find(schema, "type")) {
     const Json list = type->is_array() ? *type : Json::array({*type});
     for (const Json& one : list) {
       const auto it =
-          one.is_string() ? kNames.find(one.get_ref<const std::string&>()) : kNames.end();
-      if (it == kNames.end()) {
+          one.is_string() ? TypeNames().find(one.get_ref<const std::string&>()) : TypeNames().end();
+      if (it == TypeNames().end()) {
         Fail(where + ".type",
              InvalidArgumentError(fmt::format(
                  "{}.type is {}, must be null, boolean, integer, number, string, array, object or "
@@ -157,7 +168,7 @@ unsigned SchemaCompiler::TypesOf(const Json& schema, const std::string& where) {
     return types;
   }
   // Keywords speak of one type each; without `type`, of the types they speak of.
-  static constexpr std::array<TypedKeyword, 17> kKeywords = {{{"minLength", kString},
+  static constexpr std::array<TypedKeyword, 18> kKeywords = {{{"minLength", kString},
                                                               {"maxLength", kString},
                                                               {"pattern", kString},
                                                               {"format", kString},
@@ -173,7 +184,8 @@ unsigned SchemaCompiler::TypesOf(const Json& schema, const std::string& where) {
                                                               {"uniqueItems", kArray},
                                                               {"properties", kObject},
                                                               {"required", kObject},
-                                                              {"additionalProperties", kObject}}};
+                                                              {"additionalProperties", kObject},
+                                                              {"patternProperties", kObject}}};
   for (const TypedKeyword& keyword : kKeywords) {
     if (Find(schema, keyword.name) != nullptr) types |= keyword.type;
   }
@@ -207,39 +219,19 @@ void SchemaCompiler::AddValue(const Json& schema, const std::string& where, unsi
                                                         where, Short(schema))));
   }
   const bool all = types == kAllTypes;
-  if (Find(schema, "$ref") != nullptr) {
+  if (Find(schema, "$ref") != nullptr || NeedsMerge(schema)) {
     std::string target_where = where;
     const Json* target = Follow(schema, &target_where);
     if (target == nullptr) return;
     if (all) return builder_.Call(from, Value(*target, target_where), to);
     return AddValue(*target, target_where, types, from, to);
   }
-  for (const std::string_view keyword : {"anyOf", "oneOf", "allOf"}) {
+  for (const std::string_view keyword : {"anyOf", "oneOf"}) {
     if (Find(schema, keyword) != nullptr) {
       return AddBranches(schema, where, keyword, types, from, to);
     }
   }
-  CheckKeywords(schema, where,
-                {"type",
-                 "enum",
-                 "const",
-                 "minLength",
-                 "maxLength",
-                 "pattern",
-                 "format",
-                 "minimum",
-                 "maximum",
-                 "exclusiveMinimum",
-                 "exclusiveMaximum",
-                 "multipleOf",
-                 "items",
-                 "prefixItems",
-                 "minItems",
-                 "maxItems",
-                 "uniqueItems",
-                 "properties",
-                 "required",
-                 "additionalProperties"});
+  CheckKeywords(schema, where, kValueKeywords);
   if (!ok()) return;
   if (const Json* values = Find(schema, "enum");
       values && (!values->is_array() || values->empty())) {
@@ -264,14 +256,10 @@ void SchemaCompiler::AddValue(const Json& schema, const std::string& where, unsi
 void SchemaCompiler::AddBranches(const Json& schema, const std::string& where,
                                  std::string_view keyword, unsigned types, StateId from,
                                  StateId to) {
-  CheckKeywords(schema, where, {keyword});
   const std::string at = where + "." + std::string(keyword);
   const Json& branches = *Find(schema, keyword);
   if (!branches.is_array() || branches.empty()) {
     return Fail(at, InvalidArgumentError(at + " must be an array of at least one schema"));
-  }
-  if (keyword == "allOf" && branches.size() > 1) {
-    return Refuse(at, "with more than one schema is not supported");
   }
   for (size_t i = 0; i < branches.size() && ok(); ++i) {
     const std::string branch_where = fmt::format("{}[{}]", at, i);
@@ -324,8 +312,9 @@ bool SchemaCompiler::Satisfies(const Json& value, const Json& schema, const std:
     return ok() && strings.machine->Accepts(value.get_ref<const std::string&>());
   }
   if (value.is_structured()) {
-    for (const char* key : {"items", "prefixItems", "minItems", "maxItems", "uniqueItems",
-                            "properties", "required", "additionalProperties"}) {
+    for (const char* key :
+         {"items", "prefixItems", "minItems", "maxItems", "uniqueItems", "properties", "required",
+          "additionalProperties", "patternProperties"}) {
       if (Find(schema, key) != nullptr) {
         Refuse(where + "." + key, "is not supported beside enum or const");
       }
@@ -356,9 +345,10 @@ NumberBounds SchemaCompiler::BoundsOf(const Json& schema, const std::string& whe
     bounds.high = high;
     bounds.high_exclusive = true;
   }
-  const std::optional<double> multiple = read("multipleOf");
-  if (multiple && !(integer && *multiple == 1)) {
-    Refuse(where + ".multipleOf", "is not supported");
+  bounds.multiple = read("multipleOf");
+  if (bounds.multiple && !(*bounds.multiple > 0)) {
+    const std::string at = where + ".multipleOf";
+    Fail(at, InvalidArgumentError(fmt::format("{} is {}, must be above 0", at, *bounds.multiple)));
   }
   return bounds;
 }
@@ -412,8 +402,9 @@ RuleId SchemaCompiler::Behind(RuleId element) {
 }
 
 unsigned SchemaCompiler::CertainTypes(const Json& schema, int depth) {
+  if (schema == false) return 0;
   if (!schema.is_object() || depth > kMaxSchemaDepth) return kAllTypes;
-  if (Find(schema, "$ref") != nullptr) {
+  if (Find(schema, "$ref") != nullptr || NeedsMerge(schema)) {
     std::string where;
     const Json* target = Follow(schema, &where);
     return target == nullptr ? static_cast<unsigned>(kAllTypes) : CertainTypes(*target, depth + 1);
@@ -451,7 +442,10 @@ bool SchemaCompiler::Disjoint(const Json& a, const Json& b) {
   const Json* right = Follow(b, &where_b);
   if (left == nullptr || right == nullptr) return false;
   const auto apart = [&](const Json& x, const Json& y) {
-    const auto values_x = CertainValues(x), values_y = CertainValues(y);
+    const Json* one = Follow(x, &where_a);
+    const Json* other = Follow(y, &where_b);
+    if (one == nullptr || other == nullptr) return false;
+    const auto values_x = CertainValues(*one), values_y = CertainValues(*other);
     if (!values_x || !values_y) return false;
     return std::ranges::none_of(*values_x, [&](const Json& value) {
       return std::ranges::find(*values_y, value) != values_y->end();

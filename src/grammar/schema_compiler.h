@@ -1,11 +1,14 @@
 #ifndef HOLDFAST_GRAMMAR_SCHEMA_COMPILER_H_
 #define HOLDFAST_GRAMMAR_SCHEMA_COMPILER_H_
 
+#include <deque>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -65,11 +68,41 @@ class SchemaCompiler {
     bool required = false;
   };
 
-  // `schema`, or what its reference leads to; null in error.
+  static constexpr int kMaxSchemaDepth = 64;
+  // What is said of values, references and combinations aside.
+  static constexpr std::string_view kValueKeywords[] = {"type",
+                                                        "enum",
+                                                        "const",
+                                                        "minLength",
+                                                        "maxLength",
+                                                        "pattern",
+                                                        "format",
+                                                        "minimum",
+                                                        "maximum",
+                                                        "multipleOf",
+                                                        "items",
+                                                        "exclusiveMinimum",
+                                                        "prefixItems",
+                                                        "minItems",
+                                                        "maxItems",
+                                                        "exclusiveMaximum",
+                                                        "uniqueItems",
+                                                        "properties",
+                                                        "required",
+                                                        "additionalProperties",
+                                                        "patternProperties"};
+  // Of a merged schema: the patterns it has besides `pattern`.
+  static constexpr const char* kMorePatterns = "x-holdfast-patterns";
+
+  // `schema`, or what its reference leads to, or all that it combines as one schema: no reference
+  // and no allOf, and nothing beside anyOf or oneOf. Null in error.
   const Json* Follow(const Json& schema, std::string* where);
-  // Checks that `schema` has no keywords but `allowed` and those that say nothing about values.
+  // Where the reference of `schema` leads.
+  const Json* Target(const Json& schema, std::string* where);
+  // Checks that `schema` has no keywords but `allowed`, those that say nothing about values, and
+  // with `combined` references and combinations.
   void CheckKeywords(const Json& schema, const std::string& where,
-                     std::initializer_list<std::string_view> allowed);
+                     std::span<const std::string_view> allowed, bool combined = false);
   void Fail(const std::string& where, Status status);
   // The strings of `schema` as they are, not as JSON. `plain` false: only those that cannot be
   // taken for JSON.
@@ -80,6 +113,26 @@ class SchemaCompiler {
   void Refuse(const std::string& where, std::string_view why);
   static const Json* Find(const Json& schema, std::string_view key);
   static unsigned TypeOf(const Json& value);
+  static bool IsAnnotation(std::string_view key);
+  static std::string Text(const Json& value);
+  static std::string Short(const Json& value);
+  static const std::map<std::string, unsigned, std::less<>>& TypeNames();
+
+  // Schemas that all must hold, as one (schema_merge.cc).
+  struct Parts;
+  static bool NeedsMerge(const Json& schema);
+  const Json* Merge(const Json& schema, const std::string& where);
+  void Collect(const Json& schema, const std::string& where, Parts* parts);
+  static Json Distribute(const Json& merged, const Parts& parts);
+  void MergeInto(Json* into, const Json& part, const std::string& where);
+  void MergeTypes(Json* into, const Json& part, const std::string& where);
+  void MergeValues(Json* into, const Json& part);
+  void MergeNumbers(Json* into, const Json& part, const std::string& where);
+  void MergeStrings(Json* into, const Json& part, const std::string& where);
+  void MergeArrays(Json* into, const Json& part, const std::string& where);
+  void MergeObjects(Json* into, const Json& part, const std::string& where);
+  std::optional<Json> PropertySchema(const Json& schema, const std::string& where,
+                                     const std::string& name);
 
   // What AddValue adds: all types, or some.
   void AddValue(const Json& schema, const std::string& where, unsigned types, StateId from,
@@ -93,8 +146,27 @@ class SchemaCompiler {
   void AddString(const Json& schema, const std::string& where, StateId from, StateId to);
   void AddArray(const Json& schema, const std::string& where, StateId from, StateId to);
   void AddObject(const Json& schema, const std::string& where, StateId from, StateId to);
-  RuleId AdditionalProperty(const Json& schema, const std::string& where,
-                            const std::vector<Property>& declared);
+  // Different values of `values`, which are all that the items may be.
+  void AddUnique(const std::vector<Json>& values, const std::string& where, int32_t min,
+                 int32_t max, StateId from, StateId to);
+  using Choices = std::vector<std::pair<RuleId, RuleId>>;  // a value; the same behind a comma
+  void AddInAnyOrder(const Choices& choices, int32_t min, int32_t max, StateId from, StateId to);
+  void AddInOrder(const Choices& choices, int32_t min, int32_t max, int32_t most, StateId from,
+                  StateId to);
+  // All values of a schema that has only a few; none: it has more, or how many is not known.
+  std::optional<std::vector<Json>> FewValues(const Json& schema, const std::string& where);
+  // The keys and values of properties that have no schema of their own: one rule for each set of
+  // patterns that a name may match.
+  std::vector<RuleId> OtherProperties(const Json& schema, const std::string& where,
+                                      const std::vector<Property>& declared);
+  RuleId OtherProperty(const Json& schema, const std::string& where,
+                       std::optional<TextMachine> names);
+  const TextMachine* PatternMachine(const std::string& pattern, const std::string& where);
+  // The schemas of patternProperties whose pattern is found in `name`.
+  std::vector<Json> PatternsOf(const Json& schema, const std::string& where,
+                               const std::string& name);
+  // `schema`, which is no part of what the client sent, at an address that stays.
+  const Json* Keep(Json schema);
   RuleId AnyValue();
   // A comma, a space or none, and the rule.
   RuleId Behind(RuleId element);
@@ -133,6 +205,10 @@ class SchemaCompiler {
   Status status_;
   std::string where_;
   std::map<const Json*, RuleId> values_;
+  std::deque<Json> merged_;  // schemas of our own
+  std::map<std::string, const Json*> merged_by_key_, kept_;
+  size_t merged_bytes_ = 0;
+  std::map<std::string, TextMachine> patterns_;  // by expression
   RuleId any_value_ = -1;
   int depth_ = 0;
 };

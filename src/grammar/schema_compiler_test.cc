@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 #include "grammar/test_support.h"
 
@@ -130,9 +131,161 @@ TEST(SchemaCompilerTest, Alternatives) {
                   {"type":"object","properties":{"t":{"const":"b"}}}]})",
                 "schema.oneOf", "overlap");
   Expect(R"({"allOf":[{"type":"integer"}]})", {"1"}, {"null"});
-  ExpectRefused(R"({"allOf":[{"type":"integer"},{"minimum":1}]})", "schema.allOf", "more than one");
-  ExpectRefused(R"({"anyOf":[{"type":"integer"}],"minimum":3})", "schema.minimum", "not supported");
+  Expect(R"({"anyOf":[{"type":"integer"},{"type":"null"}],"minimum":3})", {"3", "null"}, {"2"});
   ExpectRefused(R"({"anyOf":[]})", "schema.anyOf", "at least one", StatusCode::kInvalidArgument);
+}
+
+TEST(SchemaCompilerTest, AllOfIsTheNarrowerOfEachKeyword) {
+  Expect(R"({"allOf":[{"type":"integer"},{"minimum":1},{"type":["number","null"],"maximum":5}]})",
+         {"1", "5"}, {"0", "6", "1.5", "null"});
+  Expect(R"({"allOf":[{"type":"string","maxLength":3},{"minLength":2},{"maxLength":9}]})",
+         {R"("ab")", R"("abc")"}, {R"("a")", R"("abcd")"});
+  Expect(R"({"allOf":[{"pattern":"^a"},{"pattern":"z$"},{"pattern":"^.{2,3}$"}],"type":"string"})",
+         {R"("az")", R"("abz")"}, {R"("abcz")", R"("ab")", R"("bz")"});
+  Expect(R"({"allOf":[{"enum":["a","b",1]},{"enum":["b",1,"c"]}],"type":"string"})", {R"("b")"},
+         {R"("a")", R"("c")", "1"});
+  Expect(R"({"allOf":[{"multipleOf":4,"type":"integer"},{"multipleOf":6}],"minimum":1,
+             "maximum":30})",
+         {"12", "24"}, {"4", "6", "18", "0"});
+  // An object is made of parts, as generators of schemas write them.
+  Expect(R"({"allOf":[{"$ref":"#/$defs/base"},{"type":"object","properties":{"b":{"type":"null"}},
+             "required":["b"]}],"$defs":{"base":{"type":"object","properties":{"a":{"type":
+             "integer"}},"required":["a"]}}})",
+         {R"({"a":1,"b":null})"}, {R"({"a":1})", R"({"b":null})", R"({"a":1,"b":2})"});
+  // What one schema knows of is an additional property of the other.
+  Expect(R"({"allOf":[{"properties":{"a":{"type":"integer"}},"additionalProperties":{"type":
+             "string"}},{"properties":{"b":{"maxLength":2},"a":{"minimum":3}}}],"type":"object"})",
+         {R"({"a":3,"b":"xy"})", R"({"b":"x"})"},
+         {R"({"a":2})", R"({"b":"xyz"})", R"({"b":1})", R"({"a":"x"})"});
+  Expect(R"({"allOf":[{"properties":{"a":{}},"additionalProperties":false},
+             {"properties":{"b":{}}}],"type":"object"})",
+         {"{}", R"({"a":1})"}, {R"({"b":1})"});
+  Expect(R"({"allOf":[{"items":{"type":"integer"}},{"prefixItems":[{"minimum":5}],"maxItems":2}],
+             "type":"array"})",
+         {"[]", "[5]", "[5,1]"}, {"[4]", "[5,null]", "[5,1,1]"});
+  ExpectRefused(R"({"allOf":[{"type":"integer"},{"type":"string"}]})", "schema", "no value",
+                StatusCode::kInvalidArgument);
+  ExpectRefused(R"({"allOf":[{"format":"date"},{"format":"uuid"}]})", "schema.allOf[1].format",
+                "another format");
+  ExpectRefused(R"({"allOf":[{"type":"integer"},{"not":{}}]})", "schema.allOf[1].not",
+                "not supported");
+  ExpectRefused(R"({"allOf":[]})", "schema.allOf", "at least one", StatusCode::kInvalidArgument);
+  ExpectRefused(R"({"allOf":[{"pattern":"a"},{"pattern":5}]})", "schema.pattern", "string",
+                StatusCode::kInvalidArgument);
+}
+
+TEST(SchemaCompilerTest, AlternativesAreMergedWithWhatSurroundsThem) {
+  Expect(R"({"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"null"}},
+             "anyOf":[{"required":["a"]},{"required":["b"]}]})",
+         {R"({"a":1})", R"({"b":null})", R"({"a":1,"b":null})"}, {"{}", R"({"a":null})"});
+  Expect(R"({"allOf":[{"anyOf":[{"type":"integer"},{"type":"string"}]},
+             {"oneOf":[{"type":"null"},{"type":"string","maxLength":1},{"type":"integer","maximum":
+             3}]}]})",
+         {"3", R"("x")"}, {"4", "null", R"("xy")"});
+  Expect(R"({"properties":{"kind":{"enum":["a","b"]}},"required":["kind"],"type":"object",
+             "oneOf":[{"properties":{"kind":{"const":"a"},"x":{"type":"null"}}},
+             {"properties":{"kind":{"const":"b"},"y":{"type":"null"}}}]})",
+         {R"({"kind":"a","x":null})", R"({"kind":"b"})"},
+         {R"({"kind":"a","y":null})", R"({"x":null})", R"({"kind":"c"})"});
+}
+
+TEST(SchemaCompilerTest, RecursiveSchemasThatAreMergedStayFinite) {
+  Expect(R"({"type":"object","properties":{"v":{"type":"integer"},
+             "next":{"allOf":[{"$ref":"#"},{"required":["v"]}]}}})",
+         {"{}", R"({"next":{"v":1}})", R"({"v":1,"next":{"v":2,"next":{"v":3}}})"},
+         {R"({"next":{}})", R"({"next":{"v":1,"next":{}}})"});
+  // Two recursive schemas that meet in each other.
+  Expect(R"({"allOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/b"}],"$defs":{
+             "a":{"type":"object","properties":{"x":{"$ref":"#/$defs/b"}}},
+             "b":{"type":"object","properties":{"x":{"$ref":"#/$defs/a"}}}}})",
+         {"{}", R"({"x":{"x":{}}})"}, {R"({"x":1})"});
+  ExpectRefused(R"({"allOf":[{"$ref":"#"},{"type":"object"}]})", "schema", "leads to itself");
+  // Twice as many paths with every level, but few schemas.
+  std::string defs;
+  for (int i = 0; i < 60; ++i) {
+    const std::string next = "#/$defs/d" + std::to_string(i + 1);
+    defs += R"("d)" + std::to_string(i) + R"(":{"allOf":[{"$ref":")" + next + R"("},{"$ref":")" +
+            next + R"("}]},)";
+  }
+  Expect(R"({"$ref":"#/$defs/d0","$defs":{)" + defs + R"("d60":{"type":"null"}}})", {"null"},
+         {"1"});
+}
+
+TEST(SchemaCompilerTest, PropertiesByPattern) {
+  Expect(
+      R"({"type":"object","patternProperties":{"^x-":{"type":"string"},"\\d$":{"maxLength":2}},
+             "additionalProperties":{"type":"null"}})",
+      {"{}", R"({"x-a":"long"})", R"({"x-1":"ab"})", R"({"n":null,"x-a":"y"})", R"({"7":"ab"})"},
+      {R"({"x-a":1})", R"({"x-1":"abc"})", R"({"n":"x"})", R"({"\u0078-a":1})", R"({"7":"abc"})"});
+  // A declared property satisfies both.
+  Expect(R"({"type":"object","properties":{"ab":{"type":"integer"},"c":{"type":"null"}},
+             "patternProperties":{"^a":{"minimum":5}},"additionalProperties":false,
+             "required":["ab"]})",
+         {R"({"ab":5})", R"({"ab":6,"c":null,"ax":5})"},
+         {R"({"ab":4})", R"({"ab":5,"ax":4})", R"({"ab":5,"d":1})", "{}"});
+  // Only what the schema speaks of, and required names by their pattern.
+  Expect(R"({"patternProperties":{"^n":{"type":"integer"}},"required":["n1"]})",
+         {R"({"n1":1})", R"({"n1":1,"n":2})"}, {R"({"n1":null})", R"({"n1":1,"m":1})", "{}"});
+  ExpectRefused(R"x({"patternProperties":{"(?=a)":{}}})x", "schema.patternProperties",
+                "not supported");
+  ExpectRefused(R"({"patternProperties":5})", "schema.patternProperties", "object of schemas",
+                StatusCode::kInvalidArgument);
+  ExpectRefused(R"({"patternProperties":{"1":{},"2":{},"3":{},"4":{},"5":{}}})",
+                "schema.patternProperties", "at most 4");
+}
+
+TEST(SchemaCompilerTest, MultiplesAsTheyAreWritten) {
+  for (const auto& [low, high, multiple] :
+       {std::tuple(-50, 1200, 7), {0, 999, 100}, {-17, -3, 4}, {5, 5, 5}, {98, 1003, 64}}) {
+    TriedFormat format(R"({"type":"integer","minimum":)" + std::to_string(low) + R"(,"maximum":)" +
+                       std::to_string(high) + R"(,"multipleOf":)" + std::to_string(multiple) + "}");
+    ASSERT_TRUE(format.status().ok()) << format.status().ToString();
+    for (int i = -1300; i <= 1300; ++i) {
+      EXPECT_EQ(format.Accepts(std::to_string(i)), low <= i && i <= high && i % multiple == 0)
+          << i << " of " << multiple;
+    }
+    EXPECT_FALSE(format.Accepts("-0"));
+    EXPECT_FALSE(format.Accepts("00"));
+  }
+  Expect(R"({"type":"integer","multipleOf":3})", {"0", "3", "-27", "999999999999999"},
+         {"1", "-1", "03", "1000000000000000", "3.0"});
+  Expect(R"({"multipleOf":0.01})", {"0", "0.07", "-12.3", "12.30", "5"},
+         {"0.001", "0.", "1e2", "-0", "-0.00", ".5"});
+  Expect(R"({"multipleOf":0.5,"minimum":-1.2,"exclusiveMaximum":2})", {"-1", "-0.5", "0", "1.5"},
+         {"-1.5", "2", "2.0", "0.25", "1.2"});
+  Expect(R"({"multipleOf":0.25,"minimum":10,"maximum":11})", {"10", "10.25", "10.5", "10.50", "11"},
+         {"9.75", "10.1", "10.3", "11.25"});
+  Expect(R"({"type":"integer","multipleOf":1.5})", {"3", "0", "-6"}, {"1", "2", "4"});
+  Expect(R"({"type":"integer","multipleOf":86400,"minimum":1})", {"86400", "172800"},
+         {"0", "86401", "43200"});
+  Expect(R"({"enum":[1,2,0.07,5],"multipleOf":0.5})", {"1", "2", "5"}, {"0.07"});
+  ExpectRefused(R"({"multipleOf":99991,"type":"integer"})", "schema", "states",
+                StatusCode::kOutOfRange);
+  ExpectRefused(R"({"multipleOf":0})", "schema.multipleOf", "above 0",
+                StatusCode::kInvalidArgument);
+  ExpectRefused(R"({"multipleOf":"1"})", "schema.multipleOf", "number",
+                StatusCode::kInvalidArgument);
+  ExpectRefused(R"({"multipleOf":1e-20})", "schema", "decimals", StatusCode::kOutOfRange);
+}
+
+TEST(SchemaCompilerTest, ItemsThatDiffer) {
+  Expect(R"({"type":"array","items":{"enum":["a","b","c"]},"uniqueItems":true})",
+         {"[]", R"(["a"])", R"(["c", "a"])", R"(["b","a","c"])"},
+         {R"(["a","a"])", R"(["c","a","c"])", R"(["d"])"});
+  Expect(R"({"items":{"type":["boolean","null"]},"uniqueItems":true,"minItems":2})",
+         {"[true,null]", "[null,false,true]"}, {"[true]", "[true,true]", "[true,null,true]"});
+  Expect(R"({"items":{"enum":[1,1.0,2]},"uniqueItems":true})", {"[1,2]", "[2,1]"}, {"[1,1]"});
+  // Many come in their order.
+  Expect(R"({"items":{"enum":[1,2,3,4,5,6,7,8,9]},"uniqueItems":true,"minItems":2,"maxItems":3})",
+         {"[1,9]", "[2,3,4]"}, {"[1]", "[9,1]", "[1,1]", "[1,2,3,4]"});
+  Expect(R"({"items":{"enum":[1,2,3,4,5,6,7,8,9]},"uniqueItems":true})",
+         {"[]", "[9]", "[1,2,3,4,5,6,7,8,9]"}, {"[2,2]", "[1,2,1]"});
+  ExpectRefused(R"({"items":{"const":1},"uniqueItems":true,"minItems":2})", "schema", "no value",
+                StatusCode::kInvalidArgument);
+  ExpectRefused(R"({"items":{"const":1},"uniqueItems":1})", "schema.uniqueItems", "boolean",
+                StatusCode::kInvalidArgument);
+  ExpectRefused(R"({"prefixItems":[{"const":1}],"items":{"const":1},"uniqueItems":true})",
+                "schema.uniqueItems", "prefixItems");
 }
 
 TEST(SchemaCompilerTest, ReferencesAndRecursion) {
@@ -148,8 +301,9 @@ TEST(SchemaCompilerTest, ReferencesAndRecursion) {
   ExpectRefused(R"({"$ref":"#/$defs/x"})", "schema.$ref", "leads nowhere",
                 StatusCode::kInvalidArgument);
   ExpectRefused(R"({"$ref":"https://example.com/x"})", "schema.$ref", "into the schema itself");
-  ExpectRefused(R"({"properties":{"a":{"$ref":"#","type":"string"}}})", "schema.properties.a.type",
-                "not supported");
+  Expect(
+      R"({"properties":{"a":{"$ref":"#/$defs/n","minimum":2}},"$defs":{"n":{"type":"integer"}}})",
+      {R"({"a":2})"}, {R"({"a":1})", R"({"a":2.5})"});
   ExpectRefused(
       R"({"$ref":"#/$defs/a","$defs":{"a":{"type":"array","minItems":1,"items":{"$ref":"#"}}}})",
       "schema", "no value satisfies", StatusCode::kInvalidArgument);
@@ -225,7 +379,6 @@ TEST(SchemaCompilerTest, Integers) {
          {"0", "-999999999999999"}, {});
   ExpectRefused(R"({"type":"integer","minimum":3,"maximum":2})", "schema", "no value",
                 StatusCode::kInvalidArgument);
-  ExpectRefused(R"({"type":"integer","multipleOf":3})", "schema.multipleOf", "not supported");
   ExpectRefused(R"({"minimum":"3"})", "schema.minimum", "number", StatusCode::kInvalidArgument);
 }
 
@@ -264,15 +417,17 @@ TEST(SchemaCompilerTest, Arrays) {
   Expect(R"({"prefixItems":[{"type":"integer"}],"items":false,"minItems":1})", {"[1]"},
          {"[]", "[1,2]"});
   Expect(R"({"type":"array","minItems":2})", {R"([1,"a"])", "[[],{},null]"}, {"[1]"});
-  ExpectRefused(R"({"type":"array","uniqueItems":true})", "schema.uniqueItems", "not supported");
+  ExpectRefused(R"({"type":"array","uniqueItems":true})", "schema.uniqueItems", "only where");
+  ExpectRefused(R"({"items":{"type":"string"},"uniqueItems":true})", "schema.uniqueItems",
+                "only where");
   ExpectRefused(R"({"type":"array","contains":{}})", "schema.contains", "not supported");
   Expect(R"({"type":"array","uniqueItems":true,"maxItems":1})", {"[1]"}, {"[1,1]"});
 }
 
 TEST(SchemaCompilerTest, KeywordsThatAreNotKnownAreRefusedByTheirPlace) {
   for (const char* keyword :
-       {"not", "if", "patternProperties", "propertyNames", "dependentRequired",
-        "unevaluatedProperties", "$dynamicRef", "$anchor", "nullable", "minLenght"}) {
+       {"not", "if", "minProperties", "propertyNames", "dependentRequired", "unevaluatedProperties",
+        "$dynamicRef", "$anchor", "nullable", "minLenght"}) {
     ExpectRefused(R"({"properties":{"x":{"items":{")" + std::string(keyword) + R"(":{}}}}})",
                   "schema.properties.x.items." + std::string(keyword), "not supported");
   }

@@ -78,6 +78,16 @@ SchemaCompiler::Strings SchemaCompiler::StringsOf(const Json& schema, const std:
     }
     Constrain(&strings.machine, MachineOfPattern(pattern), at);
   }
+  if (const Json* more = Find(schema, kMorePatterns); more != nullptr && more->is_array()) {
+    for (const Json& pattern : *more) {
+      if (!pattern.is_string()) {
+        Fail(where + ".pattern", InvalidArgumentError(where + ".pattern must be a string"));
+      } else if (ok()) {
+        Constrain(&strings.machine, MachineOfPattern(pattern.get_ref<const std::string&>()),
+                  where + ".pattern");
+      }
+    }
+  }
   if (strings.machine && ok() && (strings.min > 0 || strings.max != kUnlimited)) {
     Constrain(&strings.machine, MachineOfLength(strings.min, strings.max), where);
     strings.min = 0;
@@ -124,7 +134,7 @@ void SchemaCompiler::AddRawStrings(const Json& schema, const std::string& where,
   std::string target_where = where;
   const Json* target = Follow(schema, &target_where);
   if (target == nullptr) return;
-  for (const char* keyword : {"anyOf", "oneOf", "allOf"}) {
+  for (const char* keyword : {"anyOf", "oneOf"}) {
     const Json* branches = Find(*target, keyword);
     if (branches == nullptr || !branches->is_array()) continue;
     if (++depth_ > 64) Refuse(where, "is nested too deep");

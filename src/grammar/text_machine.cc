@@ -59,6 +59,22 @@ bool TextMachine::Accepts(std::string_view text) const {
   return node->accepts;
 }
 
+bool TextMachine::AcceptsNothing() const {
+  std::vector<bool> seen(nodes.size());
+  std::vector<size_t> todo = {0};
+  while (!todo.empty()) {
+    const size_t node = todo.back();
+    todo.pop_back();
+    if (seen[node]) continue;
+    seen[node] = true;
+    if (nodes[node].accepts) return false;
+    for (const Edge& edge : nodes[node].edges) {
+      if (!edge.set.empty()) todo.push_back(static_cast<size_t>(edge.to));
+    }
+  }
+  return true;
+}
+
 TextMachine MachineWithout(const std::vector<std::string>& words, bool trimmed) {
   const CodePointSet spaces = {{0x09, 0x0A}, {0x0D, 0x0D}, {0x20, 0x20}};
   Prefixes prefixes;
@@ -123,6 +139,20 @@ Result<TextMachine> MachineOfLength(int64_t min, int64_t max) {
     machine.nodes.push_back(std::move(node));
   }
   return machine;
+}
+
+TextMachine Complement(const TextMachine& machine) {
+  const int32_t other = static_cast<int32_t>(machine.nodes.size());
+  TextMachine complement;
+  for (const TextMachine::Node& node : machine.nodes) {
+    TextMachine::Node inverse{.edges = node.edges, .accepts = !node.accepts};
+    CodePointSet rest = CodePointSet::All();
+    for (const TextMachine::Edge& edge : node.edges) rest = rest.Without(edge.set);
+    if (!rest.empty()) inverse.edges.push_back({rest, other});
+    complement.nodes.push_back(std::move(inverse));
+  }
+  complement.nodes.push_back({.edges = {{CodePointSet::All(), other}}, .accepts = true});
+  return complement;
 }
 
 Result<TextMachine> Both(const TextMachine& a, const TextMachine& b) {

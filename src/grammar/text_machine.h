@@ -25,6 +25,7 @@ struct TextMachine {
   std::vector<Node> nodes;
 
   bool Accepts(std::string_view text) const;  // valid UTF-8
+  bool AcceptsNothing() const;
 };
 
 inline constexpr size_t kMaxTextNodes = 2000;
@@ -45,6 +46,9 @@ TextMachine MachineAvoiding(const std::vector<std::string>& markers);
 
 // `min` to `max` (or kUnlimited) code points.
 Result<TextMachine> MachineOfLength(int64_t min, int64_t max);
+
+// The strings that `machine` does not accept.
+TextMachine Complement(const TextMachine& machine);
 
 // The strings that both accept. kOutOfRange past kMaxTextNodes.
 Result<TextMachine> Both(const TextMachine& a, const TextMachine& b);

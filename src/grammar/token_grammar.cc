@@ -1,6 +1,7 @@
 #include "grammar/token_grammar.h"
 
 #include <algorithm>
+#include <set>
 
 namespace holdfast {
 namespace {
@@ -82,44 +83,92 @@ void TokenGrammar::AddWalk(Position position, TokenMask* mask) {
   }
 }
 
+int64_t TokenGrammar::Table::bytes() const {
+  return static_cast<int64_t>(fit.words().size() * sizeof(uint64_t) +
+                              leave.size() * sizeof(leave[0]) +
+                              by_count.size() * sizeof(by_count[0]));
+}
+
 const TokenGrammar::Table& TokenGrammar::TableOf(StateId state) {
-  const auto [it, added] = tables_.try_emplace(state);
-  Table& table = it->second;
-  if (!added) return table;
+  auto it = tables_.find(state);
+  if (it == tables_.end()) {
+    it = tables_.emplace(state, ComputeTable(state, &machine_)).first;
+    table_bytes_ += it->second.bytes();
+  }
+  return it->second;
+}
+
+TokenGrammar::Table TokenGrammar::ComputeTable(StateId state, GrammarMachine* machine) const {
+  Table table;
   table.fit = TokenMask(trie_->vocab_size());
   const bool counts = grammar_.states[static_cast<size_t>(state)].repeat.rule >= 0;
   const auto& nodes = trie_->nodes();
   std::vector<Position> path(static_cast<size_t>(trie_->max_depth()) + 1);
   // How many of the path's positions, from the top, come with a way out of the place.
   std::vector<bool> may_leave(path.size());
-  path[0] = machine_.Of({machine_.Alone(state)});
-  may_leave[0] = machine_.left(path[0]);
+  path[0] = machine->Of({machine->Alone(state)});
+  if (path[0] == GrammarMachine::kNowhere) return table;  // what can never be completed
+  may_leave[0] = machine->left(path[0]);
   for (size_t i = 0; i < nodes.size();) {
     const TokenTrie::Node& node = nodes[i];
     const size_t depth = node.depth;
     const bool out = may_leave[depth - 1];
-    const Position next = machine_.Step(path[depth - 1], node.symbol);
+    const Position next = machine->Step(path[depth - 1], node.symbol);
     if (next == GrammarMachine::kNowhere && !out) {
       i = node.end;
       continue;
     }
     path[depth] = next;
-    may_leave[depth] = out || (next != GrammarMachine::kNowhere && machine_.left(next));
+    may_leave[depth] = out || (next != GrammarMachine::kNowhere && machine->left(next));
     if (node.token >= 0) {
       if (next == GrammarMachine::kNowhere) {
         table.leave.push_back(node.token);
       } else {
         table.fit.Add(node.token);
-        if (counts) table.by_count.emplace_back(machine_.OutermostCount(next), node.token);
+        if (counts) table.by_count.emplace_back(machine->OutermostCount(next), node.token);
       }
     }
     ++i;
   }
   std::ranges::sort(table.by_count, std::greater());
-  table_bytes_ += trie_->vocab_size() / 8 +
-                  static_cast<int64_t>(table.leave.size() * sizeof(table.leave[0]) +
-                                       table.by_count.size() * sizeof(table.by_count[0]));
   return table;
+}
+
+std::vector<StateId> TokenGrammar::TableStates() const {
+  std::vector<StateId> states;
+  std::set<StateId> seen;
+  for (size_t i = 0; i < grammar_.states.size(); ++i) {
+    const GrammarState& s = grammar_.states[i];
+    if (!s.in_text) continue;
+    const StateId state = s.repeat.rule < 0 ? static_cast<StateId>(i) : probes_.at(s.repeat.rule);
+    if (seen.insert(state).second) states.push_back(state);
+  }
+  return states;
+}
+
+void TokenGrammar::Prepare(std::chrono::milliseconds most) {
+  const auto end = std::chrono::steady_clock::now() + most;
+  GrammarMachine machine(&grammar_);
+  for (const StateId state : TableStates()) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (tables_.contains(state)) continue;
+      // Half of what may be kept is left for what the replies come to.
+      if (tables_.size() >= kManyTables / 2 || WorkedOutBytes() >= kMaxWorkedOutBytes / 2) break;
+    }
+    Table table = ComputeTable(state, &machine);
+    if (machine.overflowed()) break;
+    if (machine.n_positions() >= kManyPositions) machine.Clear();
+    const std::lock_guard lock(mutex_);
+    const int64_t n_bytes = table.bytes();
+    if (tables_.emplace(state, std::move(table)).second) table_bytes_ += n_bytes;
+    if (std::chrono::steady_clock::now() >= end) return;
+  }
+  const std::lock_guard lock(mutex_);
+  for (const RuleId rule : {grammar_.root, grammar_.after_thought}) {
+    const Position start = machine_.Start(rule);
+    if (start != GrammarMachine::kNowhere) MaskAt(start);
+  }
 }
 
 // Adds the tokens behind a place in a string. False when that is better found out by a walk.

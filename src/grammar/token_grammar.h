@@ -1,6 +1,7 @@
 #ifndef HOLDFAST_GRAMMAR_TOKEN_GRAMMAR_H_
 #define HOLDFAST_GRAMMAR_TOKEN_GRAMMAR_H_
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -36,6 +37,10 @@ class TokenGrammar {
   // tokens, and worked out again when needed.
   static constexpr int64_t kMaxWorkedOutBytes = 32 << 20;
 
+  // Works out ahead what its strings need, which is what takes long, until about `most` has passed.
+  // Nobody who uses the grammar waits for it; what they find is the same with and without it.
+  void Prepare(std::chrono::milliseconds most);
+
   const TokenTrie& trie() const { return *trie_; }
   // The vocabulary's trie not counted, which all grammars share.
   int64_t bytes() const;
@@ -51,7 +56,14 @@ class TokenGrammar {
     std::vector<TokenId> leave;  // they fit as far as it goes, and go on behind it
     // Of a repeat, with what they repeat most first: how often, and the tokens that fit.
     std::vector<std::pair<int32_t, TokenId>> by_count;
+
+    int64_t bytes() const;
   };
+
+  // With any machine of this grammar.
+  Table ComputeTable(StateId state, GrammarMachine* machine) const;
+  // The places that tables are of, in about the order of a text.
+  std::vector<StateId> TableStates() const;
 
   // All with mutex_ held.
   Position After(Position position, TokenId token);

@@ -266,5 +266,31 @@ TEST(TokenGrammarTest, GuessesMayLeaveTheThought) {
   EXPECT_TRUE(constraint.in_thought());
 }
 
+TEST(TokenGrammarTest, WhatIsWorkedOutAheadChangesNoMask) {
+  std::mt19937_64 rng(11);
+  for (const ReplyFormat& format : Formats()) {
+    const auto prepared = Compiled(format), fresh = Compiled(format);
+    const int64_t before = prepared->bytes();
+    prepared->Prepare(std::chrono::minutes(1));
+    EXPECT_GT(prepared->bytes(), before);
+    const int64_t after = prepared->bytes();
+    prepared->Prepare(std::chrono::minutes(1));
+    EXPECT_EQ(prepared->bytes(), after) << "nothing is worked out twice";
+    Constraint one(prepared, /*in_thought=*/false), other(fresh, /*in_thought=*/false);
+    for (int i = 0; i < 40; ++i) {
+      const TokenMask& mask = **one.Mask();
+      ASSERT_EQ(mask, **other.Mask()) << "after " << i << " tokens";
+      std::vector<TokenId> possible;
+      for (TokenId id = 0; id < DemoTokenizer().vocab_size(); ++id) {
+        if (mask.Has(id) && !DemoTokenizer().IsEndOfGeneration(id)) possible.push_back(id);
+      }
+      if (possible.empty()) break;
+      const TokenId token = possible[rng() % possible.size()];
+      ASSERT_TRUE(one.Advance(token));
+      ASSERT_TRUE(other.Advance(token));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace holdfast

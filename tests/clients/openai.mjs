@@ -102,9 +102,9 @@ async function testFormats(client) {
     named.choices[0].message.tool_calls[0].function.name === 'get_time', named.choices[0]);
   const refused = await errorOf('a keyword that is not supported is named', client.chat.completions
     .create({ ...ada, response_format: { type: 'json_schema', json_schema: { name: 'n',
-      schema: { ...person, patternProperties: {} } } } }));
+      schema: { ...person, propertyNames: {} } } } }));
   check('by its place', refused.status === 400 &&
-    refused.param === 'response_format.json_schema.schema.patternProperties', refused);
+    refused.param === 'response_format.json_schema.schema.propertyNames', refused);
 }
 
 async function testResponses(client) {

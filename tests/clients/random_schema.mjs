@@ -32,7 +32,47 @@ function numberSchema() {
     () => ({ type: 'integer', exclusiveMinimum: low }),
     () => ({ type: 'number', minimum: low / 8, maximum: low / 8 + random(9) }),
     () => ({ type: 'number', exclusiveMinimum: 0, exclusiveMaximum: 1 }),
+    () => ({ type: pick('integer', 'number'), multipleOf: pick(2, 7, 10, 25, 64, 360, 1000) }),
+    () => ({ type: 'number', multipleOf: pick(0.5, 0.25, 0.125, 1.5), minimum: low / 8, maximum: low / 8 + 20 }),
+    () => ({ type: 'integer', minimum: low, maximum: low + 900, multipleOf: pick(3, 8, 40, 100) }),
     () => ({ const: pick(0, -1, 2.5, null, true, [1, 'x'], { a: {} }) }))();
+}
+
+// Values that no two are the same of.
+function differingItems() {
+  const words = ['a', 'b', 'ab', '', 'ü', 'c"', 'seven', '8', 'nine', 'ten'];
+  const values = words.slice(0, 1 + random(words.length));
+  return { type: 'array', uniqueItems: true, minItems: random(2 + Math.min(values.length - 1, 2)),
+    items: pick({ enum: values }, { type: ['boolean', 'null'] }, { enum: values }) };
+}
+
+// An object in parts that must all hold.
+function partsOfAnObject(depth) {
+  const closed = random(3) === 0;
+  return { allOf: [
+    { type: 'object', properties: { a: schema(depth - 1), b: { type: 'integer' } }, required: ['b'] },
+    { type: 'object', properties: { b: { multipleOf: 3, minimum: -50 }, ...(closed ? {} : { c: schema(depth - 1) }) },
+      ...(closed ? { patternProperties: { '^a$': true }, additionalProperties: false } : {}) },
+    pick({ properties: { b: { maximum: 80 } } }, { required: ['a'] }, { maxLength: 3 })] };
+}
+
+function byPattern(depth) {
+  const object = { type: 'object', properties: { ab: { type: 'integer' }, other: schema(depth - 1) },
+    patternProperties: { '^a': pick({ minimum: 3 }, { type: ['integer', 'string'], maxLength: 5 }), '\\d$': schema(0) } };
+  delete object.properties[pick('ab', 'other', 'none')];
+  if (random(2) === 0) object.additionalProperties = pick(false, { type: 'null' });
+  return object;
+}
+
+function combined(depth) {
+  return pick(
+    () => ({ type: 'string', allOf: [{ pattern: '^[a-f]' }, { pattern: '[x-z]$' }, { minLength: 2, maxLength: 9 }] }),
+    () => ({ type: 'object', properties: { a: schema(depth - 1), b: { type: 'null' } },
+      anyOf: [{ required: ['a'] }, { required: ['b'] }] }),
+    () => ({ allOf: [{ type: 'array', items: { type: 'string', maxLength: 9 }, maxItems: 3 }, { minItems: 1 },
+      { prefixItems: [{ minLength: 2 }, { pattern: '^x' }] }] }),
+    () => ({ allOf: [{ enum: ['a', 'b', 1, 2, null] }, { enum: [2, 'b', 'x', 1] }, { minimum: 2 }] }),
+    () => partsOfAnObject(depth))();
 }
 
 function schema(depth) {
@@ -54,6 +94,7 @@ function schema(depth) {
     () => ({ type: 'array', items: schema(depth - 1), maxItems: 1 + random(4), minItems: random(2) }),
     () => ({ type: 'array', prefixItems: some(2, () => schema(depth - 1)), items: false, minItems: random(3) }),
     () => ({ anyOf: some(2 + random(2), () => schema(depth - 1)) }),
+    () => differingItems(), () => byPattern(depth), () => combined(depth),
     () => ({ oneOf: [stringSchema(), { type: 'object', properties: { kind: { const: 'k' }, v: schema(depth - 1) },
       required: ['kind'] }, { type: 'object', properties: { kind: { enum: ['l', 'm'] } }, required: ['kind'] }]
       .map((one) => (one.enum ? { type: 'string', ...one } : one)) }))();
