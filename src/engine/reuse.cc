@@ -65,6 +65,8 @@ std::string Why(const PrefixMatch& match, const Tokenizer& tokenizer) {
       return fmt::format("another request is reading the same {} tokens right now", match.common);
     case MatchLimit::kTooShort:
       return "what is kept of it is shorter than --cache-min-tokens asks";
+    case MatchLimit::kRowsWanted:
+      return "logprobs of the prompt were asked for: they are not kept, so all of it is read";
   }
   return "";
 }
@@ -103,6 +105,8 @@ std::string_view ReuseLimitName(MatchLimit limit) {
       return "being_read";
     case MatchLimit::kTooShort:
       return "too_short";
+    case MatchLimit::kRowsWanted:
+      return "prompt_logprobs";
   }
   return "new";
 }

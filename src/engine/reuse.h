@@ -10,7 +10,8 @@ namespace holdfast {
 // What a request is told about its read: a match in words.
 ReuseInfo ExplainMatch(const PrefixMatch& match, int64_t n_prompt, const Tokenizer& tokenizer);
 
-// "new", "extends", "differs", "whole_prompt", "no_checkpoint", "being_read", "too_short"
+// "new", "extends", "differs", "whole_prompt", "no_checkpoint", "being_read", "too_short",
+// "prompt_logprobs"
 std::string_view ReuseLimitName(MatchLimit limit);
 std::string_view ReuseSourceName(ReuseSource source);  // "live", "ram", "disk", "borrowed", "none"
 

@@ -160,7 +160,9 @@ Status Scheduler::Begin(Active* active) {
     return UnavailableError("its state is being restored");
   }
   PrefixMatch match = cache_->Find(prompt, named);
-  if (WorthWaiting(match)) {
+  const bool may_reuse = !active->request.prompt_logprobs;
+  if (!may_reuse) match.TakeNothing(MatchLimit::kRowsWanted);
+  if (may_reuse && WorthWaiting(match)) {
     return UnavailableError("another request is reading the same prompt");
   }
   std::optional<RestoreReport> restored;
@@ -168,7 +170,8 @@ Status Scheduler::Begin(Active* active) {
   // What came back may be gone again before it could be bound.
   const bool again = restored && active->n_restores < kMaxRestores &&
                      (match.source == MatchSource::kDisk || match.position < restored->position);
-  const bool deeper = match.source == MatchSource::kDisk || match.position < prompt.size() - 1;
+  const bool deeper =
+      may_reuse && (match.source == MatchSource::kDisk || match.position < prompt.size() - 1);
   if (persistence_ != nullptr && (again || (active->restore == nullptr && deeper))) {
     const int64_t beyond = match.source == MatchSource::kDisk ? 0 : match.position;
     active->restore = persistence_->StartRestore(prompt, beyond, named);

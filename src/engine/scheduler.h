@@ -112,6 +112,7 @@ class Scheduler {
     DraftCounts drafts;
     std::unique_ptr<Buffer> log;  // of windows on trial; made when first needed
     bool decoding() const { return n_generated > 0; }
+    bool scoring() const { return request.prompt_logprobs && !decoding(); }
     int64_t remaining() const { return conversation->n_tokens() - conversation->n_computed(); }
     bool restoring() const { return restore != nullptr && conversation == nullptr; }
   };
@@ -136,10 +137,16 @@ class Scheduler {
     int64_t n_rows = 0;     // drafts included
     int64_t n_guesses = 0;  // wanted
     std::vector<int32_t> drafts;
-    int64_t n_counting = 0;            // rows that count: all, or up to the last right guess
-    std::vector<int32_t> output_rows;  // in the step; none: the prompt goes on
+    int64_t n_counting = 0;                 // rows that count: all, or up to the last right guess
+    std::vector<int32_t> output_rows;       // in the step; none: the prompt goes on
+    std::vector<TokenEvent> prompt_tokens;  // to be reported, when the request asked for them
     std::optional<FinishReason> finish;
     Status status;  // of a finish with kError
+  };
+  // A row whose logits say how likely one of its turn's prompt_tokens is.
+  struct ScoredRow {
+    Turn* turn = nullptr;
+    size_t token = 0;
   };
   bool drafting() const { return options_.max_drafts != 0 && source_ != DraftSource::kAuto; }
   bool drafts_by_head() const { return drafting() && source_ == DraftSource::kMtp; }
@@ -151,6 +158,8 @@ class Scheduler {
   Status Compute(const Batch& batch);
   std::vector<const Conversation*> AddProofRows(std::span<const Turn> turns, Batch* batch) const;
   void RunStep(std::vector<Turn>* turns);
+  void AddScoredRows(Turn* turn, int64_t first_row, std::vector<ScoredRow>* scored, Batch* batch);
+  Status Score(const ScoredRow& row, std::span<float> logits) const;
   void TakeTokens(Turn* turn, std::span<float> logits);
   Result<TokenId> DrawToken(Active* active, std::span<const float> logits);
   // Draws and reports one token. Sets turn->finish when it is the last one.

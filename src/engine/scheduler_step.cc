@@ -43,7 +43,8 @@ std::vector<Scheduler::Turn> Scheduler::PlanStep() {
       reads.push_back(
           {.remaining = a->remaining(),
            .until_stop = cache_->NextStop(*a->conversation) - a->conversation->n_computed(),
-           .waited_steps = a->waited_steps});
+           .waited_steps = a->waited_steps,
+           .row_cost = a->scoring() ? timer_.ScoredRowCost() : 1.0});
     }
   }
   const int64_t max_rows = model_->max_rows() - n_decode * (Model::kMaxWindow - 1);
@@ -174,9 +175,34 @@ Status Scheduler::Compute(const Batch& batch) {
   });
 }
 
+// The row of a token says how likely the next one is.
+void Scheduler::AddScoredRows(Turn* turn, int64_t first_row, std::vector<ScoredRow>* scored,
+                              Batch* batch) {
+  const std::vector<TokenId>& prompt = turn->active->request.prompt;
+  const int64_t begin = turn->active->conversation->n_computed();
+  const int64_t end = std::min<int64_t>(begin + turn->n_rows + 1, prompt.size());
+  if (begin == 0) turn->prompt_tokens.push_back({.id = prompt.front()});
+  for (int64_t p = begin + 1; p < end; ++p) {
+    scored->push_back({turn, turn->prompt_tokens.size()});
+    turn->prompt_tokens.push_back({.id = prompt[p], .position = p});
+    batch->reduced_rows.push_back(static_cast<int32_t>(first_row + p - begin - 1));
+  }
+}
+
+Status Scheduler::Score(const ScoredRow& row, std::span<float> logits) const {
+  TokenEvent& token = row.turn->prompt_tokens[row.token];
+  for (TokenId id : banned_) logits[id] = -std::numeric_limits<float>::infinity();
+  const int n_top = std::max(row.turn->active->request.n_top_logprobs, 0);
+  HF_ASSIGN_OR_RETURN(RowLogprobs logprobs, ComputeLogprobs(logits, token.id, n_top));
+  token.logprob = logprobs.logprob;
+  token.top = std::move(logprobs.top);
+  return OkStatus();
+}
+
 void Scheduler::RunStep(std::vector<Turn>* turns) {
   const auto start = Clock::now();
   Batch batch;
+  std::vector<ScoredRow> scored;
   int64_t n_rows = 0, n_decode_rows = 0;
   for (Turn& turn : *turns) {
     Active* a = turn.active;
@@ -194,6 +220,7 @@ void Scheduler::RunStep(std::vector<Turn>* turns) {
     if (!turn.drafts.empty()) rows.log = a->log.get();
     batch.sequences.push_back(rows);
     if (a->decoding()) n_decode_rows += turn.n_rows;
+    if (a->scoring()) AddScoredRows(&turn, n_rows, &scored, &batch);
     if (n_plain == a->remaining()) {
       for (int64_t i = n_plain - 1; i < turn.n_rows; ++i) {
         turn.output_rows.push_back(static_cast<int32_t>(n_rows + i));
@@ -203,6 +230,12 @@ void Scheduler::RunStep(std::vector<Turn>* turns) {
                              turn.output_rows.end());
     n_rows += turn.n_rows;
   }
+  batch.reduce = [&](size_t i, std::span<float> logits) {
+    Status score = Score(scored[i], logits);
+    if (score.ok()) return;
+    scored[i].turn->finish = FinishReason::kError;
+    scored[i].turn->status = std::move(score);
+  };
   const size_t n_outputs = batch.output_rows.size();
   const std::vector<const Conversation*> proved = AddProofRows(*turns, &batch);
   const int64_t vocab = model_->config().vocab_size, hidden = model_->config().hidden_size;
@@ -220,6 +253,9 @@ void Scheduler::RunStep(std::vector<Turn>* turns) {
     for (Turn& turn : *turns) {
       const size_t n = turn.output_rows.size();
       turn.n_counting = turn.n_rows;
+      if (!turn.prompt_tokens.empty() && !turn.finish) {
+        turn.active->sink->OnPromptTokens(turn.prompt_tokens);
+      }
       TakeTokens(&turn, std::span(logits_).subspan(next * vocab, n * vocab));
       next += n;
     }
@@ -233,7 +269,8 @@ void Scheduler::RunStep(std::vector<Turn>* turns) {
     }
     return;
   }
-  timer_.Add(n_decode_rows, n_rows - n_decode_rows, last_step_ms_);
+  timer_.Add(n_decode_rows, n_rows - n_decode_rows, last_step_ms_,
+             static_cast<int64_t>(scored.size()));
   if (n_rows == n_decode_rows && turns->size() == 1) draft_policy_.AddStep(n_rows, last_step_ms_);
   if (timer_.ms_per_read_row() > 0) cache_->SetReadSpeed(timer_.ms_per_read_row() / 1000);
   for (Turn& turn : *turns) EndTurn(&turn);
@@ -242,7 +279,7 @@ void Scheduler::RunStep(std::vector<Turn>* turns) {
 void Scheduler::TakeTokens(Turn* turn, std::span<float> logits) {
   const int64_t vocab = model_->config().vocab_size;
   Active* a = turn->active;
-  if (turn->output_rows.empty()) return;
+  if (turn->output_rows.empty() || turn->finish) return;
   if (a->request.max_tokens == 0) {
     turn->finish = FinishReason::kMaxTokens;
     return;

@@ -39,5 +39,23 @@ TEST(StepTimerTest, BudgetKeepsAStepNearItsTargetOnlyWhileSomebodyDecodes) {
   EXPECT_EQ(timer.ReadBudget(1, 10, 512), 1);  // never none: the reader must get on
 }
 
+TEST(PlanReadsTest, RowsThatCostMoreTakeMoreOfTheStep) {
+  const std::vector<PendingRead> reads = {{.remaining = 100, .until_stop = 100, .row_cost = 4.0},
+                                          {.remaining = 5000, .until_stop = 5000}};
+  EXPECT_EQ(PlanReads(reads, 512), (std::vector<int64_t>{100, 112}));
+  EXPECT_EQ(PlanReads(reads, 42), (std::vector<int64_t>{10, 2}));
+  // Dearer than a whole step, it still gets on, alone.
+  EXPECT_EQ(PlanReads(reads, 3), (std::vector<int64_t>{1, 0}));
+}
+
+TEST(StepTimerTest, RowsWithLogitsAreMeasuredApartFromOrdinaryOnes) {
+  StepTimer timer;
+  EXPECT_GT(timer.ScoredRowCost(), 1.0);  // not measured yet: the first step is a small one
+  timer.Add(0, 500, 1000);                // 2 ms a row
+  timer.Add(0, 110, 820, 100);            // 10 ordinary rows and 100 of 8 ms
+  EXPECT_EQ(timer.ScoredRowCost(), 4.0);
+  EXPECT_EQ(timer.ms_per_read_row(), 2.0);
+}
+
 }  // namespace
 }  // namespace holdfast

@@ -114,6 +114,7 @@ Status Model::CheckBatch(const Batch& batch) const {
   }
   HF_CHECK(n_rows >= 1 && n_rows <= options_.max_rows);
   for (int32_t row : batch.output_rows) HF_CHECK(row >= 0 && row < n_rows);
+  for (int32_t row : batch.reduced_rows) HF_CHECK(row >= 0 && row < n_rows);
   return OkStatus();
 }
 
@@ -165,7 +166,7 @@ Status Model::Forward(const Batch& batch, std::span<float> logits, std::span<flo
                       .page_tokens = layout_.page_tokens()};
 
   // Queued ops refer to the arrays above: none may outlive this call, also after an error.
-  Status queued = RunStep(rows, tokens, batch.output_rows, logits, mixed);
+  Status queued = RunStep(rows, tokens, batch, logits, mixed);
   if (queued.ok() && row_observer_) queued = EmitRows(batch, logits);
   if (queued.ok() && draft_) queued = FollowWithDraft(batch, segments);
   const Status done = backend_->Synchronize();
@@ -205,14 +206,14 @@ Status Model::FollowWithDraft(const Batch& batch, std::span<const Segment> segme
   return followers.empty() ? OkStatus() : RunDraftCells(followers);
 }
 
-Status Model::RunStep(const StepRows& rows, std::span<const int32_t> tokens,
-                      std::span<const int32_t> output_rows, std::span<float> logits,
-                      std::span<float> mixed) {
+Status Model::RunStep(const StepRows& rows, std::span<const int32_t> tokens, const Batch& batch,
+                      std::span<float> logits, std::span<float> mixed) {
   HF_RETURN_IF_ERROR(backend_->Embed(
       {.table = token_embd_, .tokens = tokens, .x = scratch_->x, .n_streams = config_.hc_streams}));
   HF_RETURN_IF_ERROR(EmitTap("embed", -1, scratch_->x, rows.n_rows, config_.hc_width()));
   for (const Layer& layer : layers_) HF_RETURN_IF_ERROR(RunLayer(layer, rows));
-  return RunOutput(output_rows, logits, mixed);
+  HF_RETURN_IF_ERROR(RunOutput(batch.output_rows, logits, mixed));
+  return ReduceOutput(batch);
 }
 
 Status Model::RunLayer(const Layer& layer, const StepRows& rows) {
@@ -398,6 +399,23 @@ Status Model::RunPle(const Layer& layer, const StepRows& rows) {
   return EmitTap("ple_out", layer.index, scratch_->ple_added, rows.n_rows, config_.hc_width());
 }
 
+Status Model::RunOutputRound(std::span<const int32_t> rows) {
+  const Scratch& s = *scratch_;
+  const int64_t n = static_cast<int64_t>(rows.size());
+  HF_RETURN_IF_ERROR(backend_->GatherRows(
+      {.src = s.x, .dst = s.x_out, .rows = rows, .row_bytes = config_.hc_width() * sizeof(float)}));
+  HF_RETURN_IF_ERROR(backend_->HcRead({.x = s.x_out,
+                                       .norm = output_hc_->norm,
+                                       .down = output_hc_->down,
+                                       .up = output_hc_->up,
+                                       .out = s.mixed,
+                                       .n_rows = n,
+                                       .n_streams = config_.hc_streams,
+                                       .dim = config_.hidden_size,
+                                       .eps = config_.rms_eps}));
+  return backend_->MatMul({.x = s.mixed, .n_rows = n, .outputs = {{output_, s.logits}}});
+}
+
 Status Model::RunOutput(std::span<const int32_t> rows, std::span<float> logits,
                         std::span<float> mixed) {
   const Scratch& s = *scratch_;
@@ -406,26 +424,31 @@ Status Model::RunOutput(std::span<const int32_t> rows, std::span<float> logits,
   const int64_t step = max_outputs();
   for (int64_t begin = 0; begin < n_out; begin += step) {
     const int64_t n = std::min(step, n_out - begin);
-    HF_RETURN_IF_ERROR(backend_->GatherRows({.src = s.x,
-                                             .dst = s.x_out,
-                                             .rows = rows.subspan(begin, n),
-                                             .row_bytes = config_.hc_width() * sizeof(float)}));
-    HF_RETURN_IF_ERROR(backend_->HcRead({.x = s.x_out,
-                                         .norm = output_hc_->norm,
-                                         .down = output_hc_->down,
-                                         .up = output_hc_->up,
-                                         .out = s.mixed,
-                                         .n_rows = n,
-                                         .n_streams = config_.hc_streams,
-                                         .dim = dim,
-                                         .eps = config_.rms_eps}));
-    HF_RETURN_IF_ERROR(
-        backend_->MatMul({.x = s.mixed, .n_rows = n, .outputs = {{output_, s.logits}}}));
+    HF_RETURN_IF_ERROR(RunOutputRound(rows.subspan(begin, n)));
     HF_RETURN_IF_ERROR(backend_->Download(
         s.logits, std::as_writable_bytes(logits.subspan(begin * vocab, n * vocab))));
     if (!mixed.empty()) {
       HF_RETURN_IF_ERROR(
           backend_->Download(s.mixed, std::as_writable_bytes(mixed.subspan(begin * dim, n * dim))));
+    }
+  }
+  return OkStatus();
+}
+
+Status Model::ReduceOutput(const Batch& batch) {
+  if (batch.reduced_rows.empty()) return OkStatus();
+  const std::span<const int32_t> rows(batch.reduced_rows);
+  const size_t step = static_cast<size_t>(max_outputs());
+  std::vector<float> row(static_cast<size_t>(config_.vocab_size));
+  const std::span<std::byte> bytes = std::as_writable_bytes(std::span(row));
+  for (size_t begin = 0; begin < rows.size(); begin += step) {
+    const size_t n = std::min(step, rows.size() - begin);
+    HF_RETURN_IF_ERROR(RunOutputRound(rows.subspan(begin, n)));
+    for (size_t i = 0; i < n; ++i) {
+      const BufferRef from{scratch_->logits.buffer, scratch_->logits.offset + i * bytes.size()};
+      HF_RETURN_IF_ERROR(backend_->Download(from, bytes));
+      HF_RETURN_IF_ERROR(backend_->Synchronize());
+      batch.reduce(begin + i, row);
     }
   }
   return OkStatus();

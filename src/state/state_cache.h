@@ -66,6 +66,7 @@ enum class MatchLimit : uint8_t {
   kNoCheckpoint,  // more tokens are common, but no running state was kept any nearer
   kNotComputed,   // more tokens are common with a conversation that is reading them right now
   kTooShort,      // fewer than min_read_tokens could be reused
+  kRowsWanted,    // the request wants the rows of its prompt themselves (TakeNothing)
 };
 
 struct PrefixMatch {
@@ -83,6 +84,9 @@ struct PrefixMatch {
   // A bound conversation that knows more of this prompt than it has computed: worth waiting for.
   std::string reading_conversation;
   int64_t reading_common = 0;
+
+  // Reuses nothing; what is common stays known.
+  void TakeNothing(MatchLimit why);
 
  private:
   friend class StateCache;

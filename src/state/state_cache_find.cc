@@ -8,6 +8,15 @@
 
 namespace holdfast {
 
+void PrefixMatch::TakeNothing(MatchLimit why) {
+  source = MatchSource::kNone;
+  position = 0;
+  owner_ = 0;
+  live_end = false;
+  conversation.clear();
+  limit = why;
+}
+
 PrefixMatch StateCache::Find(TokenView prompt, std::string_view named) const {
   const IndexMatch found = index_.Find(prompt);
   PrefixMatch match;
@@ -36,12 +45,7 @@ PrefixMatch StateCache::Find(TokenView prompt, std::string_view named) const {
   }
   match.limit = LimitOf(prompt, match);
   if (match.position > 0 && match.position < options_.params.min_read_tokens) {
-    match.source = MatchSource::kNone;
-    match.position = 0;
-    match.owner_ = 0;
-    match.live_end = false;
-    match.conversation.clear();
-    match.limit = MatchLimit::kTooShort;
+    match.TakeNothing(MatchLimit::kTooShort);
   }
   return match;
 }

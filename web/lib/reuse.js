@@ -19,6 +19,7 @@ const LIMITS = {
   no_checkpoint: 'No state kept any nearer',
   whole_prompt: 'The last token is always read',
   being_read: 'Another request was reading it',
+  prompt_logprobs: 'Probabilities of the prompt itself were asked for',
   too_short: 'Too short to be used',
 };
 export const limitName = (reuse) => LIMITS[reuse.limit] ?? 'Other';
