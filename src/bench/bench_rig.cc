@@ -37,7 +37,7 @@ Result<std::unique_ptr<BenchModel>> BenchModel::Load(const BenchModelOptions& op
                                                    .kv_format = options.kv_format,
                                                    .max_rows = EngineOptions().max_rows},
                                                   backend));
-  HF_RETURN_IF_ERROR(PlaceWeights(options.expert_memory, options.ngram_memory,
+  HF_RETURN_IF_ERROR(PlaceWeights(options.expert_memory, options.ngram_memory, options.repack,
                                   options.memory_limit_bytes, loaded->model_.get()));
   HF_ASSIGN_OR_RETURN(loaded->tokenizer_, TokenizerOf(*loaded->model_));
   return loaded;

@@ -30,6 +30,7 @@ struct BenchModelOptions {
   CpuBackendOptions cpu;
   ExpertMemory expert_memory;
   NgramMemory ngram_memory;
+  RepackMode repack = RepackMode::kAuto;
   std::optional<uint64_t> memory_limit_bytes;
   std::shared_ptr<Profile> profile;  // null: none
 };

@@ -47,6 +47,7 @@ Result<BenchOptions> ToBenchOptions(const BenchCommandOptions& options) {
                  .profile = options.profile.Make()};
   bench.model.expert_memory = engine.expert_memory;
   bench.model.ngram_memory = engine.ngram_memory;
+  bench.model.repack = engine.repack;
   BenchRequest& request = bench.request;
   HF_RETURN_IF_ERROR(ReadCounts("--prefill", options.prefill, &request.prefill));
   HF_RETURN_IF_ERROR(ReadCounts("--depth", options.depth, &request.depths));

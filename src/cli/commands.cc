@@ -61,6 +61,10 @@ void AddModelFlags(CLI::App* app, ModelOptions* options) {
          "they are needed; all: the whole table, mapped; auto: mapped where it fits (same "
          "replies)")
       ->capture_default_str();
+  app->add_option("--repack", options->repack,
+                  "copies of IQ2 and IQ3 weights in a form that is computed with faster and takes "
+                  "more memory: on, off, or auto: where there is plenty (same replies)")
+      ->capture_default_str();
   app->add_option("--expert-reader", options->expert_reader,
                   "what reads experts and n-gram rows: io_uring, pread (threads), or auto: "
                   "io_uring where it may be had")

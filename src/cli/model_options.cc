@@ -51,6 +51,9 @@ Status ReadWeightMemories(const ModelOptions& options, EngineOptions* engine) {
   engine->expert_memory.reader = engine->ngram_memory.reader = *reader;
   HF_RETURN_IF_ERROR(
       ReadWeightMemory("--expert-memory", options.expert_memory, &engine->expert_memory));
+  const Result<RepackMode> repack = ParseRepackMode(options.repack);
+  if (!repack.ok()) return NameFlag("--repack", repack.status());
+  engine->repack = *repack;
   return ReadWeightMemory("--ngram-memory", options.ngram_memory, &engine->ngram_memory);
 }
 

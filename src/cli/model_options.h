@@ -24,6 +24,7 @@ struct ModelOptions {
   int64_t draft_vocab = 0;             // 0: all
   std::string expert_memory = "auto";  // auto, all or SIZE
   std::string ngram_memory = "auto";   // auto, all or SIZE
+  std::string repack = "auto";         // auto, on or off
   std::string expert_reader = "auto";  // auto, io_uring or pread
   std::string expert_file = "auto";    // auto: one beside the model, off, or a file
   bool verify_weights = false;

@@ -137,6 +137,10 @@ Status Engine::Load(const Progress& progress) {
     plan_.notes.push_back("n-gram rows: " + DescribeNgramRows(model_->ngram_tier()->stats()));
   }
   HF_RETURN_IF_ERROR(VerifyWeights(progress));
+  if (plan_.weights.repacked_bytes > 0) {
+    HF_RETURN_IF_ERROR(model_->RepackWeights(
+        [&](double fraction) { progress("repacking weights", 0.8 + 0.2 * fraction); }));
+  }
   HF_RETURN_IF_ERROR(WarmUp(progress));
   if (plan_.ctx > model_->config().context_length) {
     plan_.notes.push_back(

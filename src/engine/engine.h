@@ -51,8 +51,9 @@ struct EngineOptions {
   std::optional<uint64_t> cache_ram_bytes;  // none: auto
   uint64_t min_free_bytes = uint64_t{1} << 30;
   std::optional<uint64_t> memory_limit_bytes;
-  ExpertMemory expert_memory;  // --expert-memory, --expert-reader, --expert-file
-  NgramMemory ngram_memory;    // --ngram-memory
+  ExpertMemory expert_memory;             // --expert-memory, --expert-reader, --expert-file
+  NgramMemory ngram_memory;               // --ngram-memory
+  RepackMode repack = RepackMode::kAuto;  // --repack
   int64_t min_write_tokens = 0, min_read_tokens = 0;
   std::string store_dir;       // empty: nothing is kept on disk
   bool store_required = true;  // false: without it when it cannot be opened, which is said

@@ -31,6 +31,7 @@ WeightSizes WeightSizesOf(const Model& model) {
                     .experts = SizesOf(model.expert_layers())};
   if (model.mtp_file() != nullptr) sizes.file_bytes += model.mtp_file()->file_bytes();
   sizes.ngram = SizesOf(model.ngram_table());
+  sizes.repack = model.repack_sizes();
   return sizes;
 }
 
@@ -75,7 +76,8 @@ uint64_t WeightBytesInMemory(const Model& model) {
   const WeightSizes sizes = WeightSizesOf(model);
   const ExpertTier* const experts = model.expert_tier();
   const NgramTier* const ngram = model.ngram_tier();
-  uint64_t bytes = sizes.file_bytes;
+  const Model::RepackSizes& repacked = model.repacked();
+  uint64_t bytes = sizes.file_bytes - repacked.file_bytes + repacked.copy_bytes;
   if (experts != nullptr) bytes += experts->stats().arena_bytes - sizes.experts.file_bytes;
   // Beside experts that are read a mapped table does not count.
   if (experts != nullptr || ngram != nullptr) bytes -= sizes.ngram.table_bytes;
@@ -84,7 +86,7 @@ uint64_t WeightBytesInMemory(const Model& model) {
 }
 
 Status PlaceWeights(const ExpertMemory& memory, const NgramMemory& ngram,
-                    std::optional<uint64_t> memory_limit_bytes, Model* model) {
+                    RepackMode repack, std::optional<uint64_t> memory_limit_bytes, Model* model) {
   HF_RETURN_IF_ERROR(OpenExpertFile(memory, model));
   const HostMemory host = ReadHostMemory();
   // Where nothing is known nothing is taken, as ever.
@@ -97,8 +99,12 @@ Status PlaceWeights(const ExpertMemory& memory, const NgramMemory& ngram,
     HF_RETURN_IF_ERROR(
         model->StreamNgramRows({.memory_bytes = plan.ngram_bytes, .reader = ngram.reader}));
   }
-  if (plan.arena_bytes == 0) return OkStatus();
-  return model->StreamExperts({.arena_bytes = plan.arena_bytes, .reader = memory.reader});
+  if (plan.arena_bytes > 0) {
+    return model->StreamExperts({.arena_bytes = plan.arena_bytes, .reader = memory.reader});
+  }
+  const uint64_t left = Less(room, plan.mapped_bytes + plan.ngram_bytes + room / 4);
+  if (!ShouldRepack(repack, model->repack_sizes(), left)) return OkStatus();
+  return model->RepackWeights([](double) {});
 }
 
 std::string DescribeExperts(const ExpertTierStats& stats) {

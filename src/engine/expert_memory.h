@@ -11,6 +11,7 @@
 #include "base/async_reader.h"
 #include "base/status.h"
 #include "engine/ngram_memory.h"
+#include "engine/repack_plan.h"
 #include "model/model.h"
 #include "weights/expert_tier.h"
 
@@ -38,6 +39,7 @@ struct WeightSizes {
   uint64_t file_bytes = 0;  // of all files of the model
   NgramSizes ngram;         // of it the n-gram table
   ExpertSizes experts;      // of it the routed experts
+  Model::RepackSizes repack;
 };
 WeightSizes WeightSizesOf(const Model& model);
 
@@ -46,6 +48,8 @@ struct WeightPlan {
   uint64_t arena_bytes = 0;   // of expert slots; 0: experts are mapped with the rest
   int64_t n_slots = 0;
   uint64_t ngram_bytes = 0;  // for rows of the n-gram table; 0: it is mapped
+  // Of weights that are repacked instead of being used where they are mapped; 0: none are.
+  uint64_t repacked_bytes = 0;
   // Of an n-gram table that is mapped and does not count: it was asked for (--ngram-memory all)
   // where experts do not fit, and few of its rows are used again.
   uint64_t table_bytes = 0;
@@ -64,9 +68,9 @@ Result<WeightPlan> PlanWeights(const ExpertMemory& memory, const NgramMemory& ng
 uint64_t WeightBytesInMemory(const Model& model);
 
 // For commands without an engine: opens the expert file, plans from the host's memory, leaving a
-// quarter of it for states, and lets the model stream when that is what the plan says.
+// quarter of it for states, and lets the model stream or repack when that is what the plan says.
 Status PlaceWeights(const ExpertMemory& memory, const NgramMemory& ngram,
-                    std::optional<uint64_t> memory_limit_bytes, Model* model);
+                    RepackMode repack, std::optional<uint64_t> memory_limit_bytes, Model* model);
 
 // "1280 of 5120 in memory (25 %), the others are read by io_uring, O_DIRECT".
 std::string DescribeExperts(const ExpertTierStats& stats);

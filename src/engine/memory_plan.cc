@@ -68,6 +68,23 @@ Result<WeightPlan> ChooseWeights(const MemoryPlanInput& input, const StateSizes&
   return PlanWeights(input.expert_memory, input.ngram_memory, weights, room, least, share);
 }
 
+// What is left when weights are repacked, if they are.
+uint64_t PlanRepack(const MemoryPlanInput& input, uint64_t left, MemoryPlan* plan) {
+  const Model::RepackSizes& sizes = input.weights.repack;
+  const uint64_t free = left - std::min(left, input.cache_ram_bytes.value_or(0));
+  if (!ShouldRepack(input.repack, sizes, free)) {
+    if (input.repack == RepackMode::kOn && sizes.copy_bytes > 0) {
+      plan->notes.push_back(fmt::format(
+          "--repack: weights stay as they are, {} of them would take {} and {} are left",
+          Size(sizes.file_bytes), Size(sizes.copy_bytes), Size(free)));
+    }
+    return left;
+  }
+  plan->weights.mapped_bytes -= sizes.file_bytes;
+  plan->weights.repacked_bytes = sizes.copy_bytes;
+  return left + sizes.file_bytes - sizes.copy_bytes;
+}
+
 std::string WeightLines(const MemoryPlanInput& input, const WeightPlan& plan) {
   std::string text = fmt::format("  weights (mapped)      {:>12}\n", Size(plan.mapped_bytes));
   if (plan.arena_bytes > 0) {
@@ -76,6 +93,10 @@ std::string WeightLines(const MemoryPlanInput& input, const WeightPlan& plan) {
         fmt::format("  experts in memory     {:>12}  ({} of {}, {:.0f} %; the others are read)\n",
                     Size(plan.arena_bytes), plan.n_slots, n,
                     100.0 * static_cast<double>(plan.n_slots) / static_cast<double>(n));
+  }
+  if (plan.repacked_bytes > 0) {
+    text += fmt::format("  weights (repacked)    {:>12}  ({} in the file; --repack)\n",
+                        Size(plan.repacked_bytes), Size(input.weights.repack.file_bytes));
   }
   if (plan.ngram_bytes > 0) {
     const NgramSizes& ngram = input.weights.ngram;
@@ -148,7 +169,8 @@ Result<MemoryPlan> MakeMemoryPlan(const MemoryPlanInput& input) {
     plan.n_slots = static_cast<int>(slots_that_fit);
   }
   plan.work_bytes = plan.n_slots * sizes.Slot(plan.ctx);
-  const uint64_t left = room - plan.work_bytes;
+  uint64_t left = room - plan.work_bytes;
+  if (plan.weights.arena_bytes == 0) left = PlanRepack(input, left, &plan);
   // By itself the cache takes half of what is left: files and other programs want memory too.
   plan.cache_bytes = input.cache_ram_bytes ? std::min(*input.cache_ram_bytes, left) : left / 2;
   if (input.cache_ram_bytes && plan.cache_bytes < *input.cache_ram_bytes) {

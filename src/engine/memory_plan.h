@@ -24,6 +24,7 @@ struct MemoryPlanInput {
   WeightSizes weights;
   ExpertMemory expert_memory;
   NgramMemory ngram_memory;
+  RepackMode repack = RepackMode::kAuto;
   uint64_t scratch_bytes = 0;
   const StateLayout* trunk = nullptr;
   const StateLayout* draft = nullptr;  // null: none

@@ -50,6 +50,29 @@ TEST_F(MemoryPlanTest, EverythingFitsAndTheCacheTakesHalfOfTheRest) {
   EXPECT_EQ(plan->cache_bytes, left / 2);
 }
 
+TEST_F(MemoryPlanTest, WeightsAreRepackedWhereItTakesNothingFromConversations) {
+  MemoryPlanInput input = Input(64 * kGiB);
+  input.weights.repack = {.file_bytes = kGiB, .copy_bytes = 2 * kGiB};
+  const auto plan = MakeMemoryPlan(input);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->weights.repacked_bytes, 2 * kGiB);
+  EXPECT_EQ(plan->weights.mapped_bytes, kGiB);
+  EXPECT_EQ(plan->n_slots, 4);
+  const uint64_t left = 64 * kGiB - 4 * kGiB - kGiB / 8 - plan->work_bytes;
+  EXPECT_EQ(plan->cache_bytes, left / 2);
+  EXPECT_THAT(plan->table, HasSubstr("weights (repacked)        2.00 GiB  (1.00 GiB in the file"));
+
+  // All that is left was asked for as a cache.
+  input.cache_ram_bytes = 64 * kGiB - 3 * kGiB - kGiB / 8 - plan->work_bytes;
+  input.repack = RepackMode::kOn;
+  const auto full = MakeMemoryPlan(input);
+  ASSERT_TRUE(full.ok());
+  EXPECT_EQ(full->weights.repacked_bytes, 0u);
+  EXPECT_EQ(full->cache_bytes, *input.cache_ram_bytes);
+  ASSERT_EQ(full->notes.size(), 1u);
+  EXPECT_THAT(full->notes[0], HasSubstr("--repack: weights stay as they are"));
+}
+
 TEST_F(MemoryPlanTest, SlotsAreReducedBeforeTheStartFails) {
   const auto plan = MakeMemoryPlan(Input(12 * kGiB));
   ASSERT_TRUE(plan.ok());

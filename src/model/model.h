@@ -131,6 +131,8 @@ class Model {
   // Has it make these copies; the mapped ones are not used any more. Before the first step, and not
   // with StreamExperts(). kDataLoss as CheckReads().
   Status RepackWeights(const std::function<void(double fraction)>& progress);
+  // What has been.
+  const RepackSizes& repacked() const { return repacked_; }
   // Null: they are used where the file is mapped.
   ExpertTier* expert_tier() const { return tier_.get(); }
   NgramTier* ngram_tier() const { return ngram_tier_.get(); }
@@ -220,6 +222,7 @@ class Model {
   StateLayout layout_, draft_layout_;
   std::vector<std::unique_ptr<Weight>> weights_;
   std::vector<Weight*> products_;  // of these: LoadProduct()'s
+  RepackSizes repacked_;
   std::vector<std::unique_ptr<Buffer>> buffers_;
   const Weight* token_embd_ = nullptr;
   const Weight* output_ = nullptr;

@@ -232,7 +232,10 @@ Status Model::ReadIn(bool table, const std::function<void(double)>& progress) co
         return &tensor == layer.gate.tensor || &tensor == layer.up.tensor ||
                &tensor == layer.down.tensor;
       });
-      if (tier_ && streamed) continue;
+      const bool repacked = std::ranges::any_of(products_, [&](const Weight* weight) {
+        return weight->view().repacked && weight->view().tensor == &tensor;
+      });
+      if ((tier_ && streamed) || repacked) continue;
       if (&tensor == ngram_table_.tensor && (ngram_tier_ || !table)) continue;
       parts.push_back(tensor.data);
       n_bytes += tensor.data.size();

@@ -35,6 +35,8 @@ Status Model::RepackWeights(const std::function<void(double)>& progress) {
     // The halves of fused experts lie between each other: pages of the other one are read again.
     MappedFile::AdviseUnused(MappedBytes(mapped));
     done += copy;
+    repacked_.file_bytes += static_cast<uint64_t>(mapped.n_mats * mapped.n_rows * mapped.row_bytes);
+    repacked_.copy_bytes += copy;
     progress(static_cast<double>(done) / static_cast<double>(all));
   }
   return CheckReads();

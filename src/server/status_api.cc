@@ -73,6 +73,7 @@ Json PlanJson(const MemoryPlan& plan) {
   json["weight_bytes"] = plan.weights.mapped_bytes;
   json["expert_bytes"] = plan.weights.arena_bytes;
   json["ngram_bytes"] = plan.weights.ngram_bytes;
+  json["repacked_bytes"] = plan.weights.repacked_bytes;
   json["scratch_bytes"] = plan.scratch_bytes;
   json["work_bytes"] = plan.work_bytes;
   json["cache_bytes"] = plan.cache_bytes;

@@ -43,7 +43,7 @@ export function slotsCard(status, sampler) {
 export function memoryCard(status) {
   const { plan, host, state } = status;
   const planned = [
-    { name: 'Weights', bytes: plan.weight_bytes, className: 'c-weights' },
+    { name: 'Weights', bytes: plan.weight_bytes + plan.repacked_bytes, className: 'c-weights' },
     { name: 'Scratch', bytes: plan.scratch_bytes, className: 'c-scratch' },
     { name: 'Slots', bytes: plan.work_bytes, className: 'c-work' },
     { name: 'Parked', bytes: plan.cache_bytes, className: 'c-parked' },
