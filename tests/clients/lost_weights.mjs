@@ -1,5 +1,6 @@
 // A file of weights that becomes shorter while it is served: no wrong token, an error, and an end
-// that names it; what was said before is in the store.
+// that names it; what was said before is in the store. One that is written to while experts are read
+// from it: an error that names it, and it is loaded anew.
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -40,5 +41,25 @@ check('the conversation goes on from the store', next.reuse?.source === 'disk' &
   next.reuse.tokens_reused >= first.usage.prompt_tokens, next);
 again.child.kill('SIGTERM');
 await again.exited;
+
+const streaming = start([...args, '--expert-memory', '4M']);
+let screen = '';
+streaming.child.stdout.on('data', (data) => { screen += data; });
+const urlStreaming = await streaming.listening;
+await ready(urlStreaming);
+const before = await (await ask(urlStreaming, followUp)).json();
+fs.utimesSync(model, new Date(), new Date());
+const touched = await ask(urlStreaming, question);
+const why = await touched.text();
+check('the request fails with the name of the file', touched.status >= 500 && why.includes('model.gguf'), why);
+for (let i = 0; i < 600 && !/engine restarted 1/.test(screen); i += 1) {
+  await new Promise((resolve) => { setTimeout(resolve, 100); });
+}
+check('it is loaded anew', /engine restarted 1/.test(screen), screen);
+const after = await (await ask(urlStreaming, followUp)).json();
+check('and gives the same reply', before.choices !== undefined &&
+  after.choices?.[0].message.content === before.choices[0].message.content, after);
+streaming.child.kill('SIGTERM');
+await streaming.exited;
 fs.rmSync(folder, { recursive: true });
 finish();
