@@ -128,7 +128,7 @@ def check_logits(holdfast, model, folder, cgroup):
   forget(model)
   # 8M is one expert or two: every layer in hundreds of groups.
   for size, reader in ('300M', 'auto'), ('300M', 'pread'), ('8M', 'auto'):
-    got = logits('tier', '--expert-memory', size, '--expert-reader', reader, cgroup=cgroup)
+    got = logits('tier', '--expert-memory', size, '--ngram-memory', '12M', '--expert-reader', reader, cgroup=cgroup)
     check(filecmp.cmp(want, got, shallow=False), f'logits with {size} of experts by {reader} differ')
     print(f'logits: same bits with {size} of experts ({reader})')
 
@@ -147,7 +147,7 @@ def check_serve(holdfast, model, cgroup):
   for prompt, reply in zip(prompts, want):
     got = server.complete(prompt)
     check(got == reply, f'a prompt of {len(prompt)}: got {got}, want {reply}')
-  planned = plan['expert_bytes'] + plan['scratch_bytes'] + plan['work_bytes'] + plan['cache_bytes']
+  planned = plan['expert_bytes'] + plan['ngram_bytes'] + plan['scratch_bytes'] + plan['work_bytes'] + plan['cache_bytes']
   # Code, tables of the tokenizer and the allocator's own are not in the plan.
   check(cgroup.anonymous() <= planned + (64 << 20),
         f'{cgroup.anonymous()} anonymous bytes, {planned} were planned')
