@@ -341,12 +341,29 @@ TEST_F(AnthropicApiTest, APromptThatIsTooLongNamesBothNumbers) {
               "prompt is too long: " + std::to_string(n) + " tokens > 4 maximum");
 }
 
+// How clients fill a cache in advance.
+TEST_F(AnthropicApiTest, NoTokensAtMostReadsThePromptAndSaysNothing) {
+  Json body = Hello();
+  body["max_tokens"] = 0;
+  const HttpResponse response = Post(kPath, body);
+  ASSERT_EQ(response.status, 200) << response.body;
+  const Json reply = Json::parse(response.body);
+  EXPECT_EQ(reply["stop_reason"], "max_tokens");
+  EXPECT_EQ(reply["content"], Json::array());
+  EXPECT_EQ(fake_.generator.last_request().max_tokens, 0);
+}
+
 TEST_F(AnthropicApiTest, WrongFieldsAreNamed) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"messages is missing", R"({"max_tokens":5})"},
       {"max_tokens is missing", R"({"messages":[{"role":"user","content":"a"}]})"},
-      {"max_tokens", R"({"max_tokens":0,"messages":[{"role":"user","content":"a"}]})"},
       {"max_tokens", R"({"max_tokens":-1,"messages":[{"role":"user","content":"a"}]})"},
+      {"mcp_servers",
+       R"({"mcp_servers":[{"name":"m"}],"messages":[{"role":"user","content":"a"}]})"},
+      {"thread", R"({"thread":{"type":"create"},"messages":[{"role":"user","content":"a"}]})"},
+      {"compaction", R"({"compaction":{},"messages":[{"role":"user","content":"a"}]})"},
+      {"output_format.type",
+       R"({"output_format":{"type":"xml"},"messages":[{"role":"user","content":"a"}]})"},
       {"system[0].type", R"({"system":[{"type":"image"}],"messages":[]})"},
       {"system", R"({"system":5,"messages":[]})"},
       {"messages", R"({"messages":[]})"},

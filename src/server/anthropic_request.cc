@@ -343,6 +343,16 @@ void ReadTools(FieldReader& in, AnthropicRequest* request, ToolChoice* wanted) {
   }
 }
 
+void RefuseUnsupported(FieldReader& in, AnthropicCall call) {
+  static constexpr FieldReader::Unsupported kFields[] = {
+      {"mcp_servers", "this server calls no tools itself, tools are"},
+      {"thread", "messages must hold the whole conversation"}};
+  static constexpr FieldReader::Unsupported kOfMessages[] = {
+      {"compaction", "ask for a summary in messages"}};
+  in.RefuseUnsupported(kFields);
+  if (call != AnthropicCall::kCountTokens) in.RefuseUnsupported(kOfMessages);
+}
+
 // thinking and output_config.effort. Without `thinking` there is none: a client that does not know
 // of it has not left room for it in max_tokens.
 void ReadThinking(FieldReader& in, AnthropicRequest* request) {
@@ -356,6 +366,10 @@ void ReadThinking(FieldReader& in, AnthropicRequest* request) {
     if (const Json* format = inner.Find("format")) {
       ReadFormat(in, *format, "output_config.format", "schema", &request->chat.format);
     }
+  }
+  // What it was called at first.
+  if (const Json* format = in.Find("output_format")) {
+    ReadFormat(in, *format, "output_format", "schema", &request->chat.format);
   }
   const Json* thinking = in.Object("thinking");
   if (thinking == nullptr) return;
@@ -402,6 +416,7 @@ ApiError ParseAnthropicRequest(const ModelService& model, AnthropicCall call, co
   ToolChoice tool_choice;
   ReadTools(in, request, &tool_choice);
   ReadThinking(in, request);
+  RefuseUnsupported(in, call);
   if (in.ok()) TakePrefill(in, request);
   if (in.Object("cache_control") != nullptr && !chat.input.messages.empty()) {
     chat.cache_marks.push_back(chat.input.messages.size() - 1);
@@ -414,8 +429,8 @@ ApiError ParseAnthropicRequest(const ModelService& model, AnthropicCall call, co
   if (in.ok() && in.Find("max_tokens") == nullptr) {
     in.Fail("max_tokens", InvalidArgumentError("max_tokens is missing"));
   }
-  if (in.ok() && chat.options.max_tokens < 1) {
-    in.Refuse("max_tokens", *in.Find("max_tokens"), "at least 1");
+  if (in.ok() && chat.options.max_tokens < 0) {
+    in.Refuse("max_tokens", *in.Find("max_tokens"), "at least 0");
   }
   in.Read("stop_sequences", &chat.options.stop);
   if (const Status status = ValidateStopStrings(chat.options.stop); !status.ok()) {

@@ -376,6 +376,64 @@ TEST_F(ApiTest, AFullQueueIs503WithRetryAfter) {
   EXPECT_EQ(response.headers[0].first, "Retry-After");
 }
 
+TEST_F(ApiTest, FieldsThatAskForNothingAreNoErrors) {
+  Json body = Hello();
+  body["modalities"] = {"text"};
+  body["functions"] = Json::array();
+  body["function_call"] = "none";
+  body["audio"] = nullptr;
+  body["prediction"] = {{"type", "content"}, {"content", "x"}};
+  body["prompt_cache_retention"] = "24h";
+  body["stream_options"] = {{"include_obfuscation", false}};
+  EXPECT_EQ(Chat(body).status, 200);
+}
+
+TEST_F(ApiTest, NoTokensAtMostReadsThePromptAndSaysNothing) {
+  const HttpResponse response = Chat(With(Hello(), "max_tokens", 0));
+  ASSERT_EQ(response.status, 200) << response.body;
+  const Json choice = Json::parse(response.body)["choices"][0];
+  EXPECT_EQ(choice["finish_reason"], "length");
+  EXPECT_EQ(fake_.generator.last_request().max_tokens, 0);
+}
+
+// What evaluation harnesses send: how likely is this text?
+TEST_F(ApiTest, CompletionsEchoThePromptWithItsLogprobs) {
+  const std::string prompt = "Once upon a d\xc3\xa9j\xc3\xa0 vu";
+  const std::vector<TokenId> ids = fake_.tokenizer().Encode(prompt, AddedTokens::kAll);
+  const Json body = {{"prompt", prompt}, {"echo", true}, {"logprobs", 1}, {"max_tokens", 0}};
+  const HttpResponse response = Call("POST", "/v1/completions", ToText(body));
+  ASSERT_EQ(response.status, 200) << response.body;
+  const Json choice = Json::parse(response.body)["choices"][0];
+  EXPECT_TRUE(fake_.generator.last_request().prompt_logprobs);
+  EXPECT_EQ(fake_.generator.last_request().max_tokens, 0);
+  EXPECT_EQ(choice["text"], prompt);
+  EXPECT_EQ(choice["finish_reason"], "length");
+  const Json& logprobs = choice["logprobs"];
+  ASSERT_EQ(logprobs["tokens"].size(), ids.size());
+  ASSERT_EQ(logprobs["token_logprobs"].size(), ids.size());
+  ASSERT_EQ(logprobs["top_logprobs"].size(), ids.size());
+  EXPECT_TRUE(logprobs["token_logprobs"][0].is_null());
+  EXPECT_TRUE(logprobs["top_logprobs"][0].is_null());
+  for (size_t i = 1; i < ids.size(); ++i) {
+    EXPECT_EQ(logprobs["token_logprobs"][i], -1.0);
+    EXPECT_EQ(logprobs["top_logprobs"][i].size(), 2u) << "the best one and the token itself";
+  }
+  // Streamed it is the same, in pieces, with the reply behind it.
+  std::string text;
+  size_t n_logprobs = 0;
+  Json streamed = body;
+  streamed["stream"] = true;
+  streamed["max_tokens"] = 50;
+  for (const Json& event : Events(Call("POST", "/v1/completions", ToText(streamed)))) {
+    text += event["choices"][0]["text"].get<std::string>();
+    const Json& piece = event["choices"][0]["logprobs"];
+    if (!piece.is_null()) n_logprobs += piece["tokens"].size();
+  }
+  EXPECT_EQ(text, prompt + "Hello there.");
+  EXPECT_EQ(n_logprobs,
+            ids.size() + fake_.tokenizer().Encode(fake_.reply, AddedTokens::kAll).size());
+}
+
 TEST_F(ApiTest, CompletionsTakeTextOrTokens) {
   const std::vector<TokenId> ids = fake_.tokenizer().Encode("Once upon", AddedTokens::kAll);
   for (const Json& prompt :

@@ -112,6 +112,11 @@ class FakeGenerator : public Generator {
     ids.push_back(end_token_);
     result.reason = FinishReason::kEndOfTurn;
     sink.OnPromptProgress(result.timings.n_prompt, result.timings.n_prompt, reuse.tokens_reused);
+    if (request.prompt_logprobs) GivePrompt(request, sink);
+    if (request.max_tokens == 0) {
+      ids.clear();
+      result.reason = FinishReason::kMaxTokens;
+    }
     for (const TokenId token : ids) {
       if (!WaitTurn(id)) {
         result.reason = FinishReason::kCancelled;
@@ -150,6 +155,20 @@ class FakeGenerator : public Generator {
       ++n_cancelled_;
     }
     changed_.notify_all();
+  }
+
+  // The tokens of the prompt in two parts, each with -1 and as its best alternative the next id.
+  static void GivePrompt(const GenerateRequest& request, RequestSink& sink) {
+    std::vector<TokenEvent> tokens;
+    for (const TokenId id : request.prompt) {
+      TokenEvent event{.id = id, .position = static_cast<int64_t>(tokens.size()), .logprob = -1.0f};
+      if (request.n_top_logprobs > 0) event.top.push_back({id + 1, -0.5f});
+      tokens.push_back(std::move(event));
+    }
+    tokens.front().top.clear();
+    const std::span<const TokenEvent> all(tokens);
+    sink.OnPromptTokens(all.first((all.size() + 1) / 2));
+    if (all.size() > 1) sink.OnPromptTokens(all.subspan((all.size() + 1) / 2));
   }
 
   // False when the request has been cancelled.

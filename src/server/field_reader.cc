@@ -121,6 +121,17 @@ void FieldReader::Read(std::string_view key, std::vector<std::string>* out) {
   *out = std::move(strings);
 }
 
+void FieldReader::RefuseUnsupported(std::span<const Unsupported> fields) {
+  for (const auto& [key, instead] : fields) {
+    const Json* value = Find(key);
+    if (value == nullptr || *value == false || *value == 0 || *value == "none" ||
+        (value->is_array() && value->empty())) {
+      continue;
+    }
+    Fail(key, UnimplementedError(fmt::format("{}{} is not supported: {}", path_, key, instead)));
+  }
+}
+
 const Json* FieldReader::Object(std::string_view key) {
   const Json* value = Find(key);
   if (value == nullptr) return nullptr;

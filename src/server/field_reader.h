@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +44,14 @@ class FieldReader {
   // Records an error at `key` unless there is one: "<path><key> is <value>, must be <wanted>".
   void Refuse(std::string_view key, const Json& value, std::string_view wanted);
   void Fail(std::string_view key, Status status);
+
+  // Refuses fields that ask for what this server does not do: those that are there and are not
+  // null, false, 0, "none" or an empty list.
+  struct Unsupported {
+    std::string_view key;
+    std::string_view instead;  // what to do, or why there is no such thing
+  };
+  void RefuseUnsupported(std::span<const Unsupported> fields);
 
   bool ok() const { return error_.status.ok(); }
   const ApiError& error() const { return error_; }

@@ -21,6 +21,11 @@ int64_t BytesOf(const GenerationEvent& event) {
   if (const auto* detail = std::get_if<TokenDetail>(&event)) {
     return static_cast<int64_t>(sizeof(event) + detail->top.size() * sizeof(TokenDetail::Choice));
   }
+  if (const auto* details = std::get_if<PromptDetails>(&event)) {
+    size_t n_choices = 0;
+    for (const TokenDetail& detail : details->tokens) n_choices += 1 + detail.top.size();
+    return static_cast<int64_t>(sizeof(event) + n_choices * sizeof(TokenDetail::Choice));
+  }
   return 0;  // few of them
 }
 
@@ -154,6 +159,7 @@ bool Generation::GoOnAfterThinking(const GenerateResult& result) {
   AddEarlierPart(&part);
   std::optional<GenerateResult> before = std::exchange(earlier_, std::move(part));
   request_.checkpoints.clear();
+  request_.prompt_logprobs = false;  // they have been given
   request_.conversation = result.conversation;
   request_.priority = Priority::kSide;  // it has had its turn in the queue
   const Result<RequestId> id = model_->generator->Submit(request_, shared_from_this());
@@ -189,6 +195,15 @@ TokenDetail::Choice Generation::MakeChoice(TokenId id, float logprob) const {
   return {id, logprob, std::string(model_->tokenizer->TokenBytes(id, /*include_control=*/true))};
 }
 
+TokenDetail Generation::MakeDetail(const TokenEvent& event) const {
+  TokenDetail detail;
+  detail.chosen = MakeChoice(event.id, event.logprob);
+  for (const TokenLogprob& top : event.top) {
+    detail.top.push_back(MakeChoice(top.id, top.logprob));
+  }
+  return detail;
+}
+
 std::vector<ReplyEvent> Generation::Record(std::vector<ReplyEvent> events) {
   for (const ReplyEvent& event : events) {
     switch (event.kind) {
@@ -222,12 +237,7 @@ SinkAnswer Generation::OnToken(const TokenEvent& event) {
   std::vector<GenerationEvent> events;
   const bool is_end = model_->tokenizer->IsEndOfGeneration(event.id);
   if (with_logprobs_ && !is_end) {
-    TokenDetail detail;
-    detail.chosen = MakeChoice(event.id, event.logprob);
-    for (const TokenLogprob& top : event.top) {
-      detail.top.push_back(MakeChoice(top.id, top.logprob));
-    }
-    events.emplace_back(std::move(detail));
+    events.emplace_back(MakeDetail(event));
   }
   tokens_.push_back(event.id);
   bool enough = false;
@@ -247,6 +257,15 @@ void Generation::OnPromptProgress(int64_t processed, int64_t total, int64_t reus
   if (options_.progress && !earlier_) {
     events.emplace_back(PromptProgress{processed, total, reused});
   }
+  Enqueue(std::move(events));
+}
+
+void Generation::OnPromptTokens(std::span<const TokenEvent> tokens) {
+  PromptDetails details;
+  details.first_position = tokens.front().position;
+  for (const TokenEvent& token : tokens) details.tokens.push_back(MakeDetail(token));
+  std::vector<GenerationEvent> events;
+  events.emplace_back(std::move(details));
   Enqueue(std::move(events));
 }
 

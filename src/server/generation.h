@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -34,6 +35,12 @@ struct TokenDetail {
   std::vector<Choice> top;
 };
 
+// Tokens of the prompt, when the request asked for their log-probabilities; in order.
+struct PromptDetails {
+  int64_t first_position = 0;  // of tokens[0]; the token at 0 has no log-probability
+  std::vector<TokenDetail> tokens;
+};
+
 // The end of a reply; always the last event.
 struct FinishedReply {
   GenerateResult result;
@@ -42,7 +49,8 @@ struct FinishedReply {
   int64_t n_reasoning_tokens = 0;
 };
 
-using GenerationEvent = std::variant<PromptProgress, TokenDetail, ReplyEvent, FinishedReply>;
+using GenerationEvent =
+    std::variant<PromptProgress, PromptDetails, TokenDetail, ReplyEvent, FinishedReply>;
 
 // One request in the engine, between the engine's thread, which must not wait, and a connection,
 // which may be slow: tokens are parsed and matched against stop strings on the engine's thread (so
@@ -93,6 +101,7 @@ class Generation : public RequestSink, public std::enable_shared_from_this<Gener
   SinkAnswer OnToken(const TokenEvent& event) override;
   std::shared_ptr<const TurnRecord> TurnToKeep(FinishReason reason) override;
   void OnPromptProgress(int64_t processed, int64_t total, int64_t reused) override;
+  void OnPromptTokens(std::span<const TokenEvent> tokens) override;
   void OnFinish(const GenerateResult& result) override;
 
  private:
@@ -104,6 +113,7 @@ class Generation : public RequestSink, public std::enable_shared_from_this<Gener
   bool GoOnAfterThinking(const GenerateResult& result);
   void AddEarlierPart(GenerateResult* result) const;
   std::vector<ReplyEvent> Record(std::vector<ReplyEvent> events);
+  TokenDetail MakeDetail(const TokenEvent& event) const;
   TokenDetail::Choice MakeChoice(TokenId id, float logprob) const;
   bool Enqueue(std::vector<GenerationEvent> events);
 

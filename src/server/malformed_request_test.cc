@@ -167,9 +167,15 @@ TEST_F(MalformedRequestTest, OnlyInChat) {
       {"logprobs", "\"logprobs\":1"},
       {"top_logprobs", "\"logprobs\":true,\"top_logprobs\":21"},
       {"top_logprobs", "\"top_logprobs\":3"},
+      {"functions", "\"functions\":[{\"name\":\"f\"}]"},
+      {"function_call", "\"function_call\":{\"name\":\"f\"}"},
+      {"modalities", "\"modalities\":[\"text\",\"audio\"]"},
+      {"audio", "\"audio\":{\"voice\":\"alloy\"}"},
+      {"web_search_options", "\"web_search_options\":{}"},
+      {"moderation", "\"moderation\":{\"model\":\"m\"}"},
       {"n", "\"n\":2"},
       {"n", "\"n\":0"},
-      {"max_tokens", "\"max_tokens\":0"},
+      {"max_tokens", "\"max_tokens\":0.5"},
       {"max_tokens", "\"max_tokens\":-2"},
       {"temperature", "\"temperature\":-0.1"},
       {"top_p", "\"top_p\":1.1"},
@@ -199,7 +205,13 @@ TEST_F(MalformedRequestTest, PromptsOfCompletions) {
     ExpectRefused("/v1/completions", "{\"prompt\":" + prompt + "}", "prompt");
   }
   ExpectRefused("/v1/completions", "{}", "prompt");
-  ExpectRefused("/v1/completions", R"({"prompt":"a","echo":true,"logprobs":1})", "echo");
+  std::string many = "7";
+  for (int i = 0; i < 3999; ++i) many += ",7";
+  fake_.generator.context = 1 << 20;
+  std::string more = many;
+  for (int i = 0; i < 15; ++i) more += "," + many;
+  ExpectRefused("/v1/completions", "{\"echo\":true,\"logprobs\":20,\"prompt\":[" + more + "]}",
+                "logprobs");
   ExpectRefused("/v1/completions", R"({"prompt":"a","suffix":"b"})", "suffix");
   ExpectRefused("/v1/completions", R"({"prompt":"a","best_of":2})", "best_of");
   ExpectRefused("/v1/completions", R"({"prompt":"a","logprobs":21})", "logprobs");

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "server/billing_line.h"
 #include "server/chat_generation.h"
@@ -41,6 +42,23 @@ void ReadLogprobs(FieldReader& in, GenerationOptions* options) {
   if (logprobs) options->n_top_logprobs = n_top;
 }
 
+void RefuseUnsupported(FieldReader& in) {
+  static constexpr FieldReader::Unsupported kFields[] = {
+      {"functions", "tools is what they are called now"},
+      {"function_call", "tool_choice is what it is called now"},
+      {"audio", "this model writes text only"},
+      {"web_search_options", "this server searches nothing"},
+      {"moderation", "this server moderates nothing"}};
+  in.RefuseUnsupported(kFields);
+  std::vector<std::string> modalities;
+  in.Read("modalities", &modalities);
+  for (const std::string& modality : modalities) {
+    if (modality == "text") continue;
+    in.Fail("modalities", UnimplementedError(fmt::format(
+                              "modalities holds \"{}\", this model writes text only", modality)));
+  }
+}
+
 ApiError ParseChat(const ModelService& model, const Json& body, ParsedChat* parsed) {
   ChatRequest& chat = parsed->chat;
   chat.options.sampling = model.default_sampling;
@@ -60,6 +78,7 @@ ApiError ParseChat(const ModelService& model, const Json& body, ParsedChat* pars
   in.Read("parallel_tool_calls", &tool_choice.parallel);
   parsed->single_tool_call = !tool_choice.parallel;
   ReadStreamOptions(in, &parsed->stream);
+  RefuseUnsupported(in);
   const auto where_of = [](size_t i) { return fmt::format("tools[{}].function.parameters", i); };
   SetGrammar(in, model, tool_choice, where_of, &chat);
   return in.error();

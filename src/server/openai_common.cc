@@ -88,9 +88,6 @@ void ReadMaxTokens(FieldReader& in, GenerationOptions* options) {
   // The newer name wins where a client sends both; -1 is llama.cpp's "no limit".
   for (const char* key : {"n_predict", "max_tokens", "max_completion_tokens"}) {
     in.Read(key, &options->max_tokens, -1, kMaxInt);
-    if (in.Find(key) != nullptr && options->max_tokens == 0) {
-      in.Refuse(key, *in.Find(key), "at least 1, or -1 for no limit");
-    }
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "server/generation_response.h"
 #include "server/openai_common.h"
 #include "server/request_id.h"
+#include "token/detokenizer.h"
 #include "token/utf8.h"
 
 namespace holdfast {
@@ -16,10 +18,15 @@ namespace {
 
 struct ParsedCompletion {
   std::vector<TokenId> prompt;
-  std::string echo;  // the prompt's text, when the reply shall begin with it
+  bool echo = false;  // the reply begins with the prompt
   GenerationOptions options;
   StreamOptions stream;
+
+  bool ScoresPrompt() const { return echo && options.n_top_logprobs >= 0; }
 };
+
+// Log-probabilities in a response that is sent as a whole, and so is kept until it is complete.
+constexpr int64_t kMaxKeptLogprobs = 1'000'000;
 
 // Ids of an array of integers; false when it is not one.
 bool ReadIds(const Json& array, std::vector<TokenId>* ids) {
@@ -61,6 +68,17 @@ void RefuseUnsupported(FieldReader& in) {
   if (!suffix.empty()) in.Fail("suffix", UnimplementedError("suffix is not supported"));
 }
 
+void CheckSize(FieldReader& in, const ParsedCompletion& parsed) {
+  const int64_t n_tokens = static_cast<int64_t>(parsed.prompt.size());
+  const int64_t n_each = parsed.options.n_top_logprobs + 1;
+  if (n_tokens * n_each <= kMaxKeptLogprobs) return;
+  in.Fail("logprobs",
+          InvalidArgumentError(fmt::format(
+              "logprobs is {}: {} prompt tokens with {} log-probabilities each are more than {} "
+              "in one response, ask for fewer or with stream true",
+              n_each - 1, n_tokens, n_each, kMaxKeptLogprobs)));
+}
+
 ApiError ParseCompletion(const ModelService& model, const Json& body, ParsedCompletion* parsed) {
   parsed->options.sampling = model.default_sampling;
   FieldReader in(body);
@@ -75,29 +93,19 @@ ApiError ParseCompletion(const ModelService& model, const Json& body, ParsedComp
   RefuseUnsupported(in);
   ReadStreamOptions(in, &parsed->stream);
   ReadPrompt(in, *model.tokenizer, &parsed->prompt);
-  bool echo = false;
-  in.Read("echo", &echo);
-  if (echo && parsed->options.n_top_logprobs >= 0) {
-    in.Fail("echo", UnimplementedError("echo true with logprobs is not supported: a prompt is read "
-                                       "without computing its own probabilities, and what of it "
-                                       "is kept is not read at all"));
-  }
-  if (echo && in.ok()) parsed->echo = model.tokenizer->Decode(parsed->prompt, true);
+  in.Read("echo", &parsed->echo);
+  if (in.ok() && parsed->ScoresPrompt() && !parsed->stream.stream) CheckSize(in, *parsed);
   return in.error();
 }
 
 // OpenAI's older logprobs object, filled token by token.
 class LegacyLogprobs {
  public:
-  void Add(const TokenDetail& detail) {
+  void Add(const TokenDetail& detail, bool has_logprob = true) {
     const std::string text = RepairUtf8(detail.chosen.bytes);
     tokens_.push_back(text);
-    token_logprobs_.push_back(detail.chosen.logprob);
-    Json top = Json::object();
-    for (const TokenDetail::Choice& choice : detail.top) {
-      top[RepairUtf8(choice.bytes)] = choice.logprob;
-    }
-    top_logprobs_.push_back(std::move(top));
+    token_logprobs_.push_back(has_logprob ? Number(detail.chosen.logprob) : Json());
+    top_logprobs_.push_back(has_logprob ? Alternatives(detail, text) : Json());
     text_offset_.push_back(offset_);
     offset_ += CountUtf8(text);
   }
@@ -114,6 +122,23 @@ class LegacyLogprobs {
   }
 
  private:
+  // JSON has no infinity; OpenAI's word for a token that cannot come.
+  static Json Number(float logprob) { return std::isinf(logprob) ? Json(-9999.0) : Json(logprob); }
+
+  // The token itself is always there: one more than asked for when it is not among the best. Of
+  // tokens with the same text the best counts.
+  static Json Alternatives(const TokenDetail& detail, const std::string& text) {
+    Json top = Json::object();
+    const auto add = [&](const std::string& key, float logprob) {
+      if (!top.contains(key)) top[key] = Number(logprob);
+    };
+    for (const TokenDetail::Choice& choice : detail.top) {
+      add(RepairUtf8(choice.bytes), choice.logprob);
+    }
+    add(text, detail.chosen.logprob);
+    return top;
+  }
+
   Json tokens_ = Json::array(), token_logprobs_ = Json::array();
   Json top_logprobs_ = Json::array(), text_offset_ = Json::array();
   int64_t offset_ = 0;  // in characters of the reply
@@ -122,10 +147,14 @@ class LegacyLogprobs {
 // text_completion objects, streamed or one at the end: both have the same shape.
 class CompletionFormatter : public ReplyFormatter {
  public:
-  CompletionFormatter(std::string model_id, const StreamOptions& options, std::string echo)
-      : model_id_(std::move(model_id)), options_(options), text_(std::move(echo)) {}
+  CompletionFormatter(const std::shared_ptr<const ModelService>& model, ParsedCompletion parsed)
+      : model_(model), parsed_(std::move(parsed)), prompt_text_(model->tokenizer, true) {
+    if (parsed_.echo && !parsed_.ScoresPrompt()) {
+      text_ = model->tokenizer->Decode(parsed_.prompt, true);
+    }
+  }
 
-  bool streaming() const override { return options_.stream; }
+  bool streaming() const override { return options().stream; }
 
   std::string Begin() override {
     return text_.empty() ? std::string() : ServerSentEvent(ToText(Object(text_, Json())));
@@ -134,13 +163,17 @@ class CompletionFormatter : public ReplyFormatter {
   std::string Add(const GenerationEvent& event) override {
     if (const auto* detail = std::get_if<TokenDetail>(&event)) {
       logprobs_.Add(*detail);
+    } else if (const auto* prompt = std::get_if<PromptDetails>(&event)) {
+      const std::string text = AddPrompt(*prompt);
+      if (options().stream) return ServerSentEvent(ToText(Object(text, Json())));
+      text_ += text;
     } else if (const auto* finished = std::get_if<FinishedReply>(&event)) {
       finished_ = *finished;
-      if (options_.stream) return End();
+      if (options().stream) return End();
     } else if (const auto* reply = std::get_if<ReplyEvent>(&event)) {
-      if (options_.stream) return ServerSentEvent(ToText(Object(reply->text, Json())));
+      if (options().stream) return ServerSentEvent(ToText(Object(reply->text, Json())));
       text_ += reply->text;
-    } else if (options_.stream) {
+    } else if (options().stream) {
       Json chunk = Head();
       chunk["choices"] = Json::array();
       chunk["prompt_progress"] = PromptProgressJson(std::get<PromptProgress>(event));
@@ -163,7 +196,22 @@ class CompletionFormatter : public ReplyFormatter {
   std::string Heartbeat() override { return ": still here\n\n"; }
 
  private:
-  Json Head() const { return ObjectHead(id_, "text_completion", created_s_, model_id_); }
+  const StreamOptions& options() const { return parsed_.stream; }
+
+  // The text of prompt tokens whose log-probabilities are there.
+  std::string AddPrompt(const PromptDetails& details) {
+    std::string text;
+    int64_t position = details.first_position;
+    for (const TokenDetail& detail : details.tokens) {
+      logprobs_.Add(detail, /*has_logprob=*/position > 0);
+      text += prompt_text_.Push(detail.chosen.id);
+      ++position;
+    }
+    if (position == static_cast<int64_t>(parsed_.prompt.size())) text += prompt_text_.Flush();
+    return text;
+  }
+
+  Json Head() const { return ObjectHead(id_, "text_completion", created_s_, model_->model_id); }
 
   Json Object(const std::string& text, Json finish_reason) {
     Json object = Head();
@@ -182,7 +230,7 @@ class CompletionFormatter : public ReplyFormatter {
       out = ServerSentEvent(OpenAiErrorBody({.status = status}));
     } else {
       Json last = Object("", FinishReasonText(finished_));
-      AddSummary(finished_, options_.include_usage, &last);
+      AddSummary(finished_, options().include_usage, &last);
       out = ServerSentEvent(ToText(last));
     }
     return out + ServerSentEvent("[DONE]");
@@ -190,8 +238,9 @@ class CompletionFormatter : public ReplyFormatter {
 
   const std::string id_ = MakeId("cmpl-");
   const int64_t created_s_ = UnixTime();
-  const std::string model_id_;
-  const StreamOptions options_;
+  const std::shared_ptr<const ModelService> model_;
+  const ParsedCompletion parsed_;
+  Detokenizer prompt_text_;
   std::string text_;  // of the whole object; streaming: what it begins with
   LegacyLogprobs logprobs_;
   FinishedReply finished_;
@@ -208,11 +257,12 @@ HttpReply HandleCompletions(const std::shared_ptr<const ModelService>& model,
     return OpenAiErrorResponse(error);
   }
   GenerateRequest generate;
-  generate.prompt = std::move(parsed.prompt);
+  generate.prompt = parsed.prompt;
   generate.sampling = std::move(parsed.options.sampling);
   generate.max_tokens = parsed.options.max_tokens;
   generate.ignore_eos = parsed.options.ignore_eos;
   generate.n_top_logprobs = parsed.options.n_top_logprobs;
+  generate.prompt_logprobs = parsed.ScoresPrompt();
   generate.conversation = ConversationName(request);
   Generation::Options options;
   options.progress = parsed.stream.stream && parsed.stream.progress;
@@ -222,8 +272,7 @@ HttpReply HandleCompletions(const std::shared_ptr<const ModelService>& model,
                         ReplyAssembler(model->tokenizer, std::move(parsed.options.stop)), options);
   if (!generation.ok()) return OpenAiErrorResponse(SubmitError(generation.status()));
   return HttpReply(std::make_unique<GenerationResponse>(
-      *generation, std::make_unique<CompletionFormatter>(model->model_id, parsed.stream,
-                                                         std::move(parsed.echo))));
+      *generation, std::make_unique<CompletionFormatter>(model, std::move(parsed))));
 }
 
 }  // namespace holdfast

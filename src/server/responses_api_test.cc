@@ -276,6 +276,9 @@ TEST_F(ResponsesApiTest, WrongFieldsAreNamed) {
       {"max_output_tokens", R"({"input":"a","max_output_tokens":0})"},
       {"background", R"({"input":"a","background":true})"},
       {"conversation", R"({"input":"a","conversation":"c"})"},
+      {"prompt", R"({"input":"a","prompt":{"id":"pmpt_1"}})"},
+      {"moderation", R"({"input":"a","moderation":{}})"},
+      {"top_logprobs", R"({"input":"a","top_logprobs":2})"},
       {"temperature", R"({"input":"a","temperature":"hot"})"},
       {"text.format.type", R"({"input":"a","text":{"format":{"type":"xml"}}})"},
   };

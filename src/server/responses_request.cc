@@ -264,13 +264,13 @@ void ReadTextFormat(FieldReader& in, ReplyFormat* out) {
 }
 
 void RefuseUnsupported(FieldReader& in) {
-  bool background = false;
-  in.Read("background", &background);
-  if (background) in.Fail("background", UnimplementedError("background true is not supported"));
-  if (in.Find("conversation") != nullptr) {
-    in.Fail("conversation",
-            UnimplementedError("conversation is not supported, previous_response_id is"));
-  }
+  static constexpr FieldReader::Unsupported kFields[] = {
+      {"background", "responses are given at once"},
+      {"conversation", "previous_response_id is"},
+      {"prompt", "templates of prompts are kept by OpenAI, instructions and input are"},
+      {"moderation", "this server moderates nothing"},
+      {"top_logprobs", "/v1/chat/completions has logprobs"}};
+  in.RefuseUnsupported(kFields);
 }
 
 // Instructions and what follows them of the same kind are one system prompt: templates expect one,
