@@ -2,8 +2,10 @@
 
 big_model.py HOLDFAST: makes a file with 512 experts a layer, then in a cgroup of a third of its size
 - `holdfast logits` with experts in an arena, by both readers: every bit as with all weights mapped outside;
+- `holdfast prepare`, killed and gone on with; the same bits from what it has written;
 - `holdfast serve` with --expert-memory auto: replies as outside, anonymous memory within the printed plan,
-  nothing killed; and once the file has been written to, requests fail with its name while the server lives.
+  nothing killed; once the file has been written to, requests fail with its name and it is loaded anew, or
+  refused where it is no model any more.
 Leaves with 77 (skipped) where no memory cgroup can be made.
 """
 import filecmp
@@ -101,6 +103,12 @@ class Server:
     except urllib.error.HTTPError as error:
       return error.code, error.read().decode()
 
+  def wait_for_restart(self):
+    for line in self.process.stdout:
+      if 'engine restarted' in line:
+        return
+    raise SystemExit('the server did not begin anew')
+
   def end(self):
     self.process.send_signal(signal.SIGTERM)
     self.process.communicate(timeout=60)
@@ -132,6 +140,29 @@ def check_logits(holdfast, model, folder, cgroup):
     check(filecmp.cmp(want, got, shallow=False), f'logits with {size} of experts by {reader} differ')
     print(f'logits: same bits with {size} of experts ({reader})')
 
+  prepare(holdfast, model, cgroup)
+  got = logits('tier', '--expert-memory', '300M', cgroup=cgroup)
+  check(filecmp.cmp(want, got, shallow=False), 'logits with prepared experts differ')
+  print('logits: same bits with prepared experts')
+
+
+def prepare(holdfast, model, cgroup):
+  """Killed on its way, then to its end."""
+  journal = model + '.experts.journal'
+  killed = subprocess.Popen([holdfast, 'prepare', model], preexec_fn=cgroup.enter)
+  while killed.poll() is None and not (os.path.exists(journal) and os.path.getsize(journal)):
+    time.sleep(0.01)
+  killed.kill()
+  killed.wait()
+  forget(model)
+  run = subprocess.run([holdfast, 'prepare', model], check=True, stdout=subprocess.PIPE, text=True,
+                       preexec_fn=cgroup.enter)
+  print(run.stdout, end='')
+  check('from before' in run.stdout or killed.returncode == 0, 'prepare began anew after it was killed')
+  check(not os.path.exists(journal), 'prepare left its journal')
+  forget(model)
+  forget(model + '.experts')
+
 
 def check_serve(holdfast, model, cgroup):
   prompts = [[random.randrange(16000) for _ in range(n)] for n in (5, 300, 700)]
@@ -140,8 +171,10 @@ def check_serve(holdfast, model, cgroup):
   server.end()
   forget(model)
 
-  server = Server(holdfast, model, cgroup=cgroup)
+  server = Server(holdfast, model, '--verify-weights', cgroup=cgroup)
   print(server.screen)
+  check(', prepared' in server.screen, 'the prepared file was not read from')
+  check('have the checksums of' in server.screen, 'the weights were not verified')
   plan = json.loads(server.get('/v1/status'))['plan']
   check(plan['expert_bytes'] > 0, 'everything was mapped: ' + json.dumps(plan))
   for prompt, reply in zip(prompts, want):
@@ -160,8 +193,22 @@ def check_serve(holdfast, model, cgroup):
   os.utime(model)
   status, text = server.complete([7] * 9)
   check(status == 500 and os.path.basename(model) in text, f'the file was written to: {status} {text}')
-  check('ok' in server.get('/health'), 'the server does not live')
+  server.wait_for_restart()
+  check(server.complete(prompts[1]) == want[1], 'the file loaded anew gives another reply')
+  print('serve: a file that is written to is loaded anew')
   server.end()
+
+
+def check_damaged(holdfast, model, cgroup):
+  """The last one: it makes the file no model any more."""
+  server = Server(holdfast, model, cgroup=cgroup)
+  with open(model, 'r+b') as file:
+    file.write(b'no model')
+  status, text = server.complete([7] * 9)
+  check(status == 500 and os.path.basename(model) in text, f'the file was written to: {status} {text}')
+  out, _ = server.process.communicate(timeout=60)
+  check(server.process.returncode == 1 and model in out, f'left with {server.process.returncode}: {out}')
+  print('serve: a file that is no model any more is refused when it is loaded anew')
 
 
 def main():
@@ -175,17 +222,19 @@ def main():
       print(f'skipped: no memory cgroup can be made here ({error})')
       sys.exit(77)
     free = os.statvfs(folder)
-    if free.f_bavail * free.f_frsize < 5 << 30:
-      print(f'skipped: {folder} has less than 5 GiB free')
+    if free.f_bavail * free.f_frsize < 8 << 30:
+      print(f'skipped: {folder} has less than 8 GiB free')
       sys.exit(77)
     subprocess.run([holdfast, 'synth', model, *SYNTH], check=True)
-    limit = os.path.getsize(model) // 3
+    size = os.path.getsize(model)
+    limit = size // 3
     cgroup = Cgroup(limit)
     try:
       check_logits(holdfast, model, folder, cgroup)
       check_serve(holdfast, model, cgroup)
+      check_damaged(holdfast, model, cgroup)
       check(cgroup.kills() == 0, 'something was killed for memory')
-      print(f'a model of {os.path.getsize(model) >> 20} MiB in {limit >> 20} MiB: nothing killed')
+      print(f'a model of {size >> 20} MiB in {limit >> 20} MiB: nothing killed')
     finally:
       cgroup.remove()
 
