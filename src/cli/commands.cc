@@ -377,20 +377,11 @@ Command ConfigCommand(CLI::App* parent, std::shared_ptr<const ConfigSources> sou
 }  // namespace
 
 std::vector<Command> MakeCommands(CLI::App* app, std::shared_ptr<const ConfigSources> sources) {
-  return {RunCommand(app),
-          ChatCommand(app),
-          ServeCommand(app, sources),
-          LogitsCommand(app),
-          PerplexityCommand(app),
-          InspectCommand(app),
-          TokenizeCommand(app),
-          SynthCommand(app),
-          PrepareCommand(app),
-          SessionsCommand(app),
-          VerifyCommand(app),
-          BenchCommand(app),
-          DoctorCommand(app),
-          ConfigCommand(app, sources)};
+  return {RunCommand(app),      ChatCommand(app),           ServeCommand(app, sources),
+          LogitsCommand(app),   PerplexityCommand(app),     InspectCommand(app),
+          TokenizeCommand(app), SynthCommand(app),          PrepareCommand(app),
+          SessionsCommand(app), VerifyCommand(app),         BenchCommand(app),
+          DoctorCommand(app),   ConfigCommand(app, sources)};
 }
 
 }  // namespace holdfast::cli

@@ -16,9 +16,8 @@ Result<DirectModel> LoadDirect(const ModelOptions& options, int64_t max_rows) {
       direct.model,
       Model::Load(engine.model_path, {.kv_format = engine.kv_format, .max_rows = max_rows},
                   direct.backend.get()));
-  HF_RETURN_IF_ERROR(
-      PlaceWeights(engine.expert_memory, engine.ngram_memory, engine.repack, std::nullopt,
-                   direct.model.get()));
+  HF_RETURN_IF_ERROR(PlaceWeights(engine.expert_memory, engine.ngram_memory, engine.repack,
+                                  std::nullopt, direct.model.get()));
   return direct;
 }
 

@@ -85,8 +85,8 @@ uint64_t WeightBytesInMemory(const Model& model) {
   return bytes;
 }
 
-Status PlaceWeights(const ExpertMemory& memory, const NgramMemory& ngram,
-                    RepackMode repack, std::optional<uint64_t> memory_limit_bytes, Model* model) {
+Status PlaceWeights(const ExpertMemory& memory, const NgramMemory& ngram, RepackMode repack,
+                    std::optional<uint64_t> memory_limit_bytes, Model* model) {
   HF_RETURN_IF_ERROR(OpenExpertFile(memory, model));
   const HostMemory host = ReadHostMemory();
   // Where nothing is known nothing is taken, as ever.

@@ -69,8 +69,8 @@ uint64_t WeightBytesInMemory(const Model& model);
 
 // For commands without an engine: opens the expert file, plans from the host's memory, leaving a
 // quarter of it for states, and lets the model stream or repack when that is what the plan says.
-Status PlaceWeights(const ExpertMemory& memory, const NgramMemory& ngram,
-                    RepackMode repack, std::optional<uint64_t> memory_limit_bytes, Model* model);
+Status PlaceWeights(const ExpertMemory& memory, const NgramMemory& ngram, RepackMode repack,
+                    std::optional<uint64_t> memory_limit_bytes, Model* model);
 
 // "1280 of 5120 in memory (25 %), the others are read by io_uring, O_DIRECT".
 std::string DescribeExperts(const ExpertTierStats& stats);
