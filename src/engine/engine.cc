@@ -80,8 +80,8 @@ Status Engine::WarmUp(const Progress& progress) {
 
 Status Engine::VerifyWeights(const Progress& progress) {
   if (!options_.verify_weights) return OkStatus();
-  HF_RETURN_IF_ERROR(model_->VerifyWeights(
-      [&](double fraction) { progress("checking the weights", fraction); }));
+  HF_RETURN_IF_ERROR(
+      model_->VerifyWeights([&](double fraction) { progress("checking the weights", fraction); }));
   const ExpertFile* const checksums = model_->expert_file();
   plan_.notes.push_back(
       checksums != nullptr

@@ -35,8 +35,8 @@ struct GenerateRequest {
   int64_t max_tokens = -1;  // -1: until the context is full
   bool ignore_eos = false;  // go on after an end token
   int n_top_logprobs = -1;  // -1: no logprobs; n >= 0: the token's own and the n best
-  // Also for the tokens of the prompt (their own at least): nothing of it is reused, all of its rows
-  // are computed.
+  // Also for the tokens of the prompt (their own at least): nothing of it is reused, all of its
+  // rows are computed.
   bool prompt_logprobs = false;
   // Prompt prefixes at which a checkpoint is worth keeping, any order: the end of system and tools,
   // before the generation prompt, cache_control marks.
@@ -114,8 +114,8 @@ class RequestSink {
   virtual void OnPromptProgress(int64_t processed, int64_t total, int64_t reused) {
     (void)processed, (void)total, (void)reused;
   }
-  // With prompt_logprobs: the tokens of the prompt, in order, some with every step. The first one of
-  // all has no logprob: nothing stands before it.
+  // With prompt_logprobs: the tokens of the prompt, in order, some with every step. The first one
+  // of all has no logprob: nothing stands before it.
   virtual void OnPromptTokens(std::span<const TokenEvent> tokens) { (void)tokens; }
   // kStop ends the request after this token with FinishReason::kStopped.
   // The end-of-turn token is reported too (its text is empty).
