@@ -416,7 +416,10 @@ TEST_F(ApiTest, CompletionsEchoThePromptWithItsLogprobs) {
   EXPECT_TRUE(logprobs["top_logprobs"][0].is_null());
   for (size_t i = 1; i < ids.size(); ++i) {
     EXPECT_EQ(logprobs["token_logprobs"][i], -1.0);
-    EXPECT_EQ(logprobs["top_logprobs"][i].size(), 2u) << "the best one and the token itself";
+    // The best one and the token itself; parts of one character have one name.
+    const Json& top = logprobs["top_logprobs"][i];
+    EXPECT_LE(top.size(), 2u);
+    EXPECT_TRUE(top.contains(logprobs["tokens"][i].get<std::string>())) << top;
   }
   // Streamed it is the same, in pieces, with the reply behind it.
   std::string text;
