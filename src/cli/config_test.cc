@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <vector>
 
 #include "base/temp_folder.h"
 #include "cli/commands.h"
@@ -44,7 +45,7 @@ TEST(ConfigTest, ShowsEachSettingWithItsSource) {
 TEST(ConfigTest, TheExampleIsAFileThatIsTaken) {
   CLI::App app;
   const auto sources = std::make_shared<ConfigSources>();
-  MakeCommands(&app, sources);
+  const std::vector<Command> commands = MakeCommands(&app, sources);  // own what flags set
   std::istringstream example(Print({.example = true}, *sources, &app));
   std::string text, line;
   int n_settings = 0;
