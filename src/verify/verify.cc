@@ -23,8 +23,6 @@ std::string MiB(uint64_t bytes) {
 
 std::string DescribePlan(const VerifyOptions& options, const VerifySizes& sizes, Model& model,
                          const MemoryPlan& memory) {
-  int64_t n_prompts = sizes.long_prompt;
-  for (const int64_t n : sizes.prompts) n_prompts += n;
   const StateLayout* draft = model.draft_layout();
   const uint64_t scratch = model.buffer_bytes();
   const auto part = [](uint64_t bytes) {
@@ -68,6 +66,7 @@ Result<ProofReport> RunVerify(const VerifyOptions& options, const VerifyProgress
                                       .weights = WeightSizesOf(model),
                                       .expert_memory = options.expert_memory,
                                       .ngram_memory = options.ngram_memory,
+                                      .repack = RepackMode::kOff,  // three rigs would make three copies
                                       .scratch_bytes = 2 * model.buffer_bytes(),
                                       .trunk = &layout,
                                       .draft = model.draft_layout(),
