@@ -59,20 +59,21 @@ Result<ProofReport> RunVerify(const VerifyOptions& options, const VerifyProgress
   const StateLayout& layout = model.layout();
   const VerifySizes sizes =
       options.sizes.value_or(VerifySizes::For(options.quick, model.config().context_length));
-  HF_ASSIGN_OR_RETURN(MemoryPlan memory,
-                      MakeMemoryPlan({.host = ReadHostMemory(),
-                                      .min_free_bytes = options.min_free_bytes,
-                                      .memory_limit_bytes = options.memory_limit_bytes,
-                                      .weights = WeightSizesOf(model),
-                                      .expert_memory = options.expert_memory,
-                                      .ngram_memory = options.ngram_memory,
-                                      .repack = RepackMode::kOff,  // three rigs would make three copies
-                                      .scratch_bytes = 2 * model.buffer_bytes(),
-                                      .trunk = &layout,
-                                      .draft = model.draft_layout(),
-                                      .trained_ctx = model.config().context_length,
-                                      .ctx = sizes.ctx(),
-                                      .n_slots = kMostSlots}));
+  HF_ASSIGN_OR_RETURN(
+      MemoryPlan memory,
+      MakeMemoryPlan({.host = ReadHostMemory(),
+                      .min_free_bytes = options.min_free_bytes,
+                      .memory_limit_bytes = options.memory_limit_bytes,
+                      .weights = WeightSizesOf(model),
+                      .expert_memory = options.expert_memory,
+                      .ngram_memory = options.ngram_memory,
+                      .repack = RepackMode::kOff,  // three rigs would make three copies
+                      .scratch_bytes = 2 * model.buffer_bytes(),
+                      .trunk = &layout,
+                      .draft = model.draft_layout(),
+                      .trained_ctx = model.config().context_length,
+                      .ctx = sizes.ctx(),
+                      .n_slots = kMostSlots}));
   memory.cache_bytes = std::min(memory.cache_bytes, 2 * memory.work_bytes);
   VerifyOptions rig_options = options;
   rig_options.expert_arena_bytes = memory.weights.arena_bytes / kMostRigs;
