@@ -28,10 +28,8 @@ int8_t OddScale(uint32_t nibble) { return static_cast<int8_t>(2 * (nibble & 15) 
 
 // Octet o: eight columns.
 void SetOctet(uint64_t grid, uint32_t signs, int o, GridBlock* out) {
-  for (int n = 0; n < 8; ++n) {
-    const auto magnitude = static_cast<int8_t>((grid >> (8 * n)) & 255);
-    out->values[8 * o + n] = static_cast<int8_t>(((signs >> n) & 1) != 0 ? -magnitude : magnitude);
-  }
+  out->magnitudes[o] = grid;
+  out->signs[o] = static_cast<uint8_t>(signs);
 }
 
 void SetScale32(int group, uint32_t nibble, GridBlock* out) {
@@ -109,6 +107,7 @@ void UnpackIQ3_S(const std::byte* b, GridBlock* out) {
 
 struct RepackedForm {
   const std::array<int8_t, 8>& magnitudes;
+  int shift;  // magnitude >> shift is its place among them
   float d_factor;
   int n_scales;
 };
@@ -116,26 +115,25 @@ struct RepackedForm {
 RepackedForm FormOf(QuantType type) {
   switch (type) {
     case QuantType::kIQ2_XXS:
-      return {kIq2Magnitudes, 0.125f, 8};
+      return {kIq2Magnitudes, 4, 0.125f, 8};
     case QuantType::kIQ2_XS:
     case QuantType::kIQ2_S:
-      return {kIq2Magnitudes, 0.125f, 16};
+      return {kIq2Magnitudes, 4, 0.125f, 16};
     case QuantType::kIQ3_XXS:
-      return {kIq3XxsMagnitudes, 0.25f, 8};
+      return {kIq3XxsMagnitudes, 3, 0.25f, 8};
     default:
       HF_CHECK(type == QuantType::kIQ3_S);
-      return {kIq3SMagnitudes, 1.0f, 8};
+      return {kIq3SMagnitudes, 1, 1.0f, 8};
   }
 }
 
-// The code of each value, at value + 128.
-std::array<uint8_t, 256> CodesOf(const RepackedForm& form) {
-  std::array<uint8_t, 256> codes{};
-  for (uint8_t i = 0; i < 8 && form.magnitudes[i] != 0; ++i) {
-    codes[static_cast<size_t>(128 + form.magnitudes[i])] = i;
-    codes[static_cast<size_t>(128 - form.magnitudes[i])] = i | 8;
-  }
-  return codes;
+// The codes of an octet, one in each byte.
+uint64_t CodesOf(uint64_t magnitudes, uint8_t signs, int shift) {
+  constexpr uint64_t kOnes = 0x0101010101010101;
+  // Bit n in byte n, then moved to bit 3 by way of bit 7.
+  const uint64_t bits = (signs * kOnes) & 0x8040201008040201;
+  const uint64_t negative = ((bits + 0x7f * kOnes) & (0x80 * kOnes)) >> 4;
+  return ((magnitudes >> shift) & (7 * kOnes)) | negative;
 }
 
 }  // namespace
@@ -170,20 +168,26 @@ void UnpackRepackedBlock(QuantType type, const std::byte* block, GridBlock* out)
     out->scales[i] = static_cast<int8_t>(U8(block + 2 + i * form.n_scales / 16));
   }
   const std::byte* codes = block + 2 + form.n_scales;
-  for (int j = 0; j < 256; ++j) {
-    const int c = j / 64, high = j / 32 % 2;
-    const int code = (U8(codes + 32 * c + j % 32) >> (4 * high)) & 15;
-    const int8_t magnitude = form.magnitudes[static_cast<size_t>(code & 7)];
-    out->values[j] = static_cast<int8_t>((code & 8) != 0 ? -magnitude : magnitude);
+  for (int o = 0; o < 32; ++o) {
+    out->magnitudes[o] = 0;
+    out->signs[o] = 0;
+    for (int n = 0; n < 8; ++n) {
+      const int column = 8 * o + n, c = column / 64, high = column / 32 % 2;
+      const int code = (U8(codes + 32 * c + column % 32) >> (4 * high)) & 15;
+      out->magnitudes[o] |= static_cast<uint64_t>(form.magnitudes[static_cast<size_t>(code & 7)])
+                            << (8 * n);
+      out->signs[o] = static_cast<uint8_t>(out->signs[o] | (code >> 3) << n);
+    }
   }
 }
 
 void RepackBlocks(QuantType type, const std::byte* blocks, int64_t n_blocks, std::byte* out) {
   const RepackedForm form = FormOf(type);
-  const std::array<uint8_t, 256> code_of = CodesOf(form);
-  const auto code = [&](int8_t value) { return code_of[static_cast<size_t>(128 + value)]; };
   const int64_t in_bytes = InfoOf(type).block_bytes, out_bytes = RepackedBlockBytes(type);
   GridBlock grid;
+  const auto codes_of = [&](int o) {
+    return CodesOf(grid.magnitudes[o], grid.signs[o], form.shift);
+  };
   for (int64_t n = 0; n < n_blocks; ++n, blocks += in_bytes, out += out_bytes) {
     UnpackGridBlock(type, blocks, &grid);
     std::memcpy(out, blocks, 2);  // d comes first in all of them
@@ -191,11 +195,10 @@ void RepackBlocks(QuantType type, const std::byte* blocks, int64_t n_blocks, std
       out[2 + i] = static_cast<std::byte>(grid.scales[i * 16 / form.n_scales]);
     }
     std::byte* codes = out + 2 + form.n_scales;
-    for (int c = 0; c < 4; ++c) {
-      const int8_t* values = grid.values + 64 * c;
-      for (int j = 0; j < 32; ++j) {
-        codes[32 * c + j] = static_cast<std::byte>(code(values[j]) | code(values[32 + j]) << 4);
-      }
+    for (int o = 0; o < 16; ++o, codes += 8) {
+      const int low = 8 * (o / 4) + o % 4;  // octet of the low nibbles; the high ones are 32 on
+      const uint64_t both = codes_of(low) | codes_of(low + 4) << 4;
+      for (int j = 0; j < 8; ++j) codes[j] = static_cast<std::byte>(both >> (8 * j));
     }
   }
 }

@@ -24,11 +24,17 @@ inline constexpr std::array<int8_t, 8> kIq2Magnitudes = {8, 25, 43};
 inline constexpr std::array<int8_t, 8> kIq3XxsMagnitudes = {4, 12, 20, 28, 36, 44, 52, 62};
 inline constexpr std::array<int8_t, 8> kIq3SMagnitudes = {1, 3, 5, 7, 9, 11, 13, 15};
 
-// weight[c] = d * scales[c / 16] * values[c].
+// weight[c] = d * scales[c / 16] * Value(c).
 struct GridBlock {
-  float d = 0.0f;      // with the type's factor
-  int8_t scales[16];   // odd, 1 .. 31
-  int8_t values[256];  // a magnitude or its negative
+  float d = 0.0f;           // with the type's factor
+  int8_t scales[16];        // odd, 1 .. 31
+  uint64_t magnitudes[32];  // of eight columns each, the first one lowest
+  uint8_t signs[32];        // bits: negative
+
+  int Value(int c) const {
+    const int magnitude = static_cast<int>(magnitudes[c / 8] >> (8 * (c % 8)) & 255);
+    return ((signs[c / 8] >> (c % 8)) & 1) != 0 ? -magnitude : magnitude;
+  }
 };
 
 bool IsGridType(QuantType type);

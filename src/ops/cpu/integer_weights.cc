@@ -132,7 +132,7 @@ void UnpackIQ4_XS(const std::byte* b, IntegerGroup* out) {
 // The integer is scale times signed grid value.
 void UnpackGrid(const GridBlock& block, IntegerGroup* out) {
   out->d = block.d;
-  for (int j = 0; j < 256; ++j) out->weights[j] = block.scales[j / 16] * block.values[j];
+  for (int j = 0; j < 256; ++j) out->weights[j] = block.scales[j / 16] * block.Value(j);
 }
 
 }  // namespace
