@@ -326,6 +326,7 @@ TEST_F(NgramTierTest, ATableBehindASymbolicLinkIsRead) {
   file_ = GgufFile::Open(path_).value();
   table_->file = file_.get();
   table_->view.tensor = file_->FindTensor("per_layer_token_embd.weight");
+  table_->view.name = table_->view.tensor->name;
   table_->view.data = table_->view.tensor->data.data();
   EXPECT_TRUE(Use(Make(100).get(), {1, 2000}).ok());
 }
