@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "base/half.h"
+#include "ops/cpu/block_bytes.h"
 #include "weights/grid_tables.h"
 
 // Byte offsets as in weights/dequantize.cc; `b` is a block.
@@ -11,18 +11,10 @@
 namespace holdfast {
 namespace {
 
-int U8(const std::byte* p) { return static_cast<int>(*p); }
-uint16_t U16(const std::byte* p) {
-  uint16_t v;
-  std::memcpy(&v, p, sizeof v);
-  return v;
-}
-uint32_t U32(const std::byte* p) {
-  uint32_t v;
-  std::memcpy(&v, p, sizeof v);
-  return v;
-}
-float Half(const std::byte* p) { return HalfToFloat(U16(p)); }
+using block_bytes::Half;
+using block_bytes::U16;
+using block_bytes::U32;
+using block_bytes::U8;
 
 int8_t OddScale(uint32_t nibble) { return static_cast<int8_t>(2 * (nibble & 15) + 1); }
 

@@ -1,9 +1,7 @@
 #include "ops/cpu/integer_weights.h"
 
-#include <cstring>
-
 #include "base/check.h"
-#include "base/half.h"
+#include "ops/cpu/block_bytes.h"
 #include "ops/cpu/grid_blocks.h"
 #include "ops/cpu/kernels.h"
 #include "weights/grid_tables.h"
@@ -13,21 +11,14 @@
 namespace holdfast {
 namespace {
 
-int U8(const std::byte* p) { return static_cast<int>(*p); }
+using block_bytes::Half;
+using block_bytes::U16;
+using block_bytes::U32;
+using block_bytes::U8;
+
 int I8(const std::byte* p) { return static_cast<int8_t>(*p); }
 int Lo(std::byte b) { return static_cast<int>(b) & 15; }
 int Hi(std::byte b) { return static_cast<int>(b) >> 4; }
-uint16_t U16(const std::byte* p) {
-  uint16_t v;
-  std::memcpy(&v, p, sizeof v);
-  return v;
-}
-uint32_t U32(const std::byte* p) {
-  uint32_t v;
-  std::memcpy(&v, p, sizeof v);
-  return v;
-}
-float Half(const std::byte* p) { return HalfToFloat(U16(p)); }
 
 // 32 nibbles: low ones are values 0..15, high ones 16..31.
 void Nibbles(const std::byte* q, int32_t* w) {
